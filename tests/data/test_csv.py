@@ -348,7 +348,17 @@ class TestSteps:
 @pytest.mark.parametrize(
     ("header", "row", "said"),
     [
-        ("x,u,done", "1,0,0,0", "if it has no name for the first column (R writes it so), put one there; if lines of"),
+        (
+            "x,u,done",
+            "1,0.5,0,0",
+            "if it has no name for the first column (R writes it so), put one there; if lines of",
+        ),
+        (
+            "x,u,done",
+            "1,5,0,0",
+            "if it has no name for the first column (R writes it so), put one there; if decimals have commas, as cells,"
+            " export it with semicolons between cells, or with decimal points; if lines of",
+        ),
         ("x,u,done", "1,0,0, ", "each line ends with a separator: end the header with one, too"),
         ("x,u,done", "1,0,0,0,0", "if lines of remarks stand above the header"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -40,6 +41,33 @@ def test_a_separator_that_changes(log: Path) -> None:
     assert told == "from line 24 on cells are separated by commas, above by semicolons; write all of them alike"
     told = refusal(log, [HEADER, *rows()[:20], changed[0], *rows()[21:]])
     assert told == "in line 22 cells are separated by commas, above by semicolons; write all of them alike"
+
+
+def test_a_separator_that_changes_in_one_line_above_others_that_are_short(log: Path) -> None:
+    """It was said to change from there on, though no other line has it."""
+    short = [line.rpartition(";")[0] for line in rows()[21:]]
+    told = refusal(log, [HEADER, *rows()[:20], rows()[20].replace(";", ","), *short])
+    assert told == "in line 22 cells are separated by commas, above by semicolons; write all of them alike"
+    told = refusal(log, [HEADER, *rows()[:20], rows()[20].replace(";", ",")])
+    assert told == "in line 22 cells are separated by commas, above by semicolons; write all of them alike"
+
+
+@pytest.mark.parametrize("kind", ["another separator", "too short"])
+def test_what_follows_a_line_that_does_not_fit_is_not_kept(kind: str, log: Path) -> None:
+    """To word one line of an error, twice the file lay in memory."""
+    odd = [line.replace(";", ",") if kind == "another separator" else line.rpartition(";")[0] for line in rows()]
+    log.write_text("\n".join([HEADER, *rows(), *odd * 2_000]) + "\n")
+    tracemalloc.start()
+    with pytest.raises(DataError) as error:
+        TransitionDataset.load(log, columns=COLUMNS)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    told = {
+        "another separator": "from line 42 on cells are separated by commas, above by semicolons",
+        "too short": "(nor do 79,999 other lines fit: 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54 and 79,987 more)",
+    }
+    assert told[kind] in str(error.value)
+    assert peak < 10 * 2**20
 
 
 def test_a_separator_that_changes_beyond_what_is_looked_at_first(log: Path) -> None:

@@ -8,8 +8,12 @@ import numpy as np
 import pytest
 
 from rl_training.data import TransitionDataset
+from rl_training.data.dataset_loaders import data_notices
 from rl_training.data.doctor import examine
+from rl_training.data.doctor.screening import screen, screened
 from rl_training.data.formats import read_table
+from rl_training.data.settling import settle
+from rl_training.errors import DataError
 from sick_data import codes, ends_of, healthy, report_on, without_successors
 
 
@@ -338,3 +342,33 @@ def test_rows_of_which_few_can_be_trained_on_are_told() -> None:
     assert "episode_ids" in finding.advice
     assert "last_rows_are: termination" in finding.advice
     assert "flags.few-followed" not in codes(arrays | {"episode_ids": np.arange(len(ids)) // 3})
+
+
+def test_rows_none_of_which_can_be_trained_on_are_an_error() -> None:
+    """Of a bandit's log they were said to be fit for training, beside a note that nothing was to be done."""
+    arrays = healthy(next_obs=None, terminations=None, truncations=None)
+    report = report_on(arrays | {"episode_ids": np.arange(len(arrays["obs"]))})
+    found = {finding.code: finding for finding in report.findings}
+    finding = found["flags.few-followed"]
+    assert (finding.level, finding.count) == ("error", len(arrays["obs"]))
+    assert finding.what.startswith(f"None of {len(arrays['obs']):,} rows can be trained on: all end an episode")
+    assert "as where every decision stands alone (a bandit's), say last_rows_are: termination" in finding.advice
+    assert "episodes.one-row" not in found
+    assert report.verdict().startswith("not fit for training: 1 error")
+
+
+def test_rows_that_stand_alone_are_trained_on_where_that_is_said() -> None:
+    arrays = healthy(next_obs=None, terminations=None, truncations=None)
+    table = {"x": arrays["obs"][:, 0], "u": arrays["actions"][:, 0], "r": arrays["rewards"]}
+    table |= {"id": np.arange(len(arrays["obs"]))}
+    mapping: Any = {"obs": "x", "actions": "u", "rewards": "r", "episode_ids": "id"}
+    dataset = TransitionDataset.from_table(table, mapping)
+    assert screened(dataset, "dataset", "", bounds_known=False).notes[-1].startswith("warning: terminations [flags.few")
+    with pytest.raises(DataError, match=r"nothing can be trained on; where .* say last_rows_are: termination"):
+        data_notices(dataset, None)
+    said = TransitionDataset.from_table(table, mapping, last_rows_are="termination")
+    assert screen(said, bounds_known=False) == []
+    report = examine(settle(read_table(table, mapping), last_rows_are="termination"))
+    found = {finding.code: finding for finding in report.findings}
+    assert found["episodes.one-row"].level == "note"
+    assert "flags.few-followed" not in found

@@ -68,6 +68,19 @@ def test_words_that_only_look_like_set_points(name: str) -> None:
     assert not is_control(name)
 
 
+@pytest.mark.parametrize("name", ["set_reps", "set_power_kW"])
+def test_what_begins_with_set_is_asked_about(name: str) -> None:
+    """The repetitions of a set of exercises were taken for what is set, without a question."""
+    assert may_be_control(name)
+    assert not is_control(name)
+    values = np.random.default_rng(0).normal(size=(60, 4))
+    columns = dict(zip(["pulse", name, "weight_kg", "gain"], values.T, strict=True))
+    guess = next(guess for guess in guess_fields(columns).fields if guess.field == "actions")
+    assert not guess.is_clear
+    assert any(name in candidate for candidate in (guess.columns, *guess.candidates))
+    assert not may_be_control("set_number")
+
+
 def test_they_come_first_among_what_may_be_done() -> None:
     values = np.random.default_rng(0).normal(size=(60, 5))
     columns = dict(zip(["room_C", "tariff", "compr_pct", "defrost", "gain"], values.T, strict=True))

@@ -90,6 +90,8 @@ class TestLengths:
             {"chunks": (7,)},
             {"chunks": (16,), "compression": "gzip", "shuffle": True},
             {"chunks": (64,), "maxshape": (None,), "compression": "gzip"},
+            {"chunks": (16,), "compression": "lzf"},
+            {"chunks": (40,), "compression": "lzf", "shuffle": True},
         ],
     )
     @pytest.mark.parametrize("libver", [None, "latest"])
@@ -123,16 +125,64 @@ class TestLengths:
 
     def test_that_cannot_be_looked_at_are_not_read(self, tmp_path: Path) -> None:
         with h5py.File(tmp_path / "a.h5", "w") as file:
-            file.create_dataset("packed", data=["a", "b"], dtype=h5py.string_dtype(), chunks=(2,), compression="lzf")
+            plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+            plan.set_chunk((2,))
+            plan.set_filter(32015, h5py.h5z.FLAG_OPTIONAL, ())  # zstd
+            kind = h5py.h5t.py_create(h5py.string_dtype(), logical=True)
+            packed = h5py.h5d.create(file.id, b"packed", kind, h5py.h5s.create_simple((2,)), plan)
+            packed.write_direct_chunk((0,), bytes(32))
             plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
             plan.set_layout(h5py.h5d.COMPACT)
-            kind = h5py.h5t.py_create(h5py.string_dtype(), logical=True)
             h5py.h5d.create(file.id, b"compact", kind, h5py.h5s.create_simple((2,)), plan)
             file["compact"][:] = ["a", "b"]
         with opened(tmp_path / "a.h5") as file:
-            for name, told in (("packed", "packed otherwise than with gzip"), ("compact", "in the head of the array")):
+            for name, told in (
+                ("packed", "packed otherwise than with gzip or lzf"),
+                ("compact", "in the head of the array"),
+            ):
                 with pytest.raises(DataError, match=told):
                     texts_in(file[name], name)
+
+    def test_those_that_are_not_read_are_told_of_at_first_sight(self, tmp_path: Path) -> None:
+        """init had proposed a file without them, and said nothing."""
+        path = saved(tmp_path / "log.h5", "free")
+        assert peek(path, 30).notes == ()
+        with h5py.File(path, "a") as file:
+            del file["log/why"]
+            file["log/why"] = ["x" * 1_000] * ROWS
+        told = "log/why: holds a text of 1,000 characters; at most 256 are read; it is passed over"
+        assert peek(path, 30).notes == (told,)
+
+    def test_of_gigabytes_packed_with_lzf(self, tmp_path: Path) -> None:
+        entry = (2**32 - 1).to_bytes(4, "little") + bytes(12)
+        path = with_lzf(tmp_path / "a.h5", bytes([15, *entry, 0xE0, 247, 15]), rows=17)
+        with opened(path) as file, pytest.raises(DataError, match="why: holds a text of 4,294,967,295 bytes"):
+            texts_in(file["why"], "why")
+
+    @pytest.mark.parametrize(
+        "stream",
+        [b"\x00\x00", b"\x20", b"\xe0\x01", b"\x20\x05", b"\x1f" + bytes(32)],
+        ids=["one byte", "no place", "no place of a long copy", "before the beginning", "ends too early"],
+    )
+    def test_a_damaged_stream_is_not_read(self, stream: bytes, tmp_path: Path) -> None:
+        """libhdf5 takes what lies in memory behind it."""
+        path = with_lzf(tmp_path / "a.h5", stream)
+        with opened(path) as file, pytest.raises(DataError, match="why: damaged"):
+            texts_in(file["why"], "why")
+
+    def test_a_stream_without_end_is_not_unpacked(self, tmp_path: Path) -> None:
+        """One of 16 KiB that would be 1.4 MB, of a piece of 16 KB."""
+        path = with_lzf(tmp_path / "a.h5", bytes([0, 0]) + bytes([0xE0, 255, 0]) * 5_400, rows=1_024)
+        with opened(path) as file:
+            assert texts_in(file["why"], "why").tolist() == [""] * 1_024
+
+
+def with_lzf(path: Path, stream: bytes, rows: int = 18) -> Path:
+    """A file whose texts are one piece that holds what the stream unpacks to."""
+    with h5py.File(path, "w") as file:
+        why = file.create_dataset("why", (rows,), h5py.string_dtype(), chunks=(rows,), compression="lzf")
+        why.id.write_direct_chunk((0,), stream)
+    return path
 
 
 class TestFilePerEpisode:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -60,12 +61,17 @@ class TestClocks:
             load(table(night(jitter=False), ["night"] * 72))
 
     def test_an_id_of_two_runs(self) -> None:
-        """Each counts its own seconds, in no even steps."""
+        """Each counts its own seconds, not quite evenly, and one row is missing."""
         draw = np.random.default_rng(1)
-        seconds = [float(s) for _ in range(2) for s in np.cumsum(draw.uniform(0.5, 1.5, 20))]
+        seconds = [float(s) for _ in range(2) for s in np.delete(np.cumsum(draw.uniform(0.9, 1.1, 21)), 7)]
         dataset = load(table(seconds, [7] * 40))
         follow(dataset)
-        assert dataset.episode_lengths().tolist() == [20, 20]
+        assert dataset.episode_lengths().tolist() == [7, 13, 7, 13]
+
+    def test_what_is_told_is_a_warning_that_says_what_to_do(self) -> None:
+        (told,) = (note for note in load(table(night(), ["night"] * 72)).notes if GOES_BACK in note)
+        assert told.startswith("warning: column 't' goes back in 1 place, after row 35 (episode named night), ")
+        assert told.endswith("; if it is one log, sort its rows by 't', else give every log an id of its own")
 
 
 class TestShuffledRows:
@@ -85,14 +91,59 @@ class TestShuffledRows:
         dataset = load(table([*range(0, 24, 2), *range(1, 24, 2)], [1] * 24))
         assert dataset.obs[:4, 0].tolist() == [0, 12, 1, 13]
 
+    @pytest.mark.parametrize("seed", range(5))
+    @pytest.mark.parametrize("parts", ["even and odd", "in turn", "by chance"])
+    @pytest.mark.parametrize("kind", ["a step is missing", "jitter", "events", "rounded"])
+    def test_logs_written_in_parts(self, kind: str, parts: str, seed: int) -> None:
+        """As by Spark, or ordered by another column: one hole, or jitter, switched sorting off."""
+        draw = np.random.default_rng(seed)
+        times: dict[str, Callable[[], Any]] = {
+            "a step is missing": lambda: np.delete(np.arange(200.0), 77),
+            "jitter": lambda: np.arange(200) + draw.uniform(-0.2, 0.2, 200),
+            "events": lambda: np.cumsum(draw.lognormal(0.0, 1.5, 200)),
+            "rounded": lambda: np.round(np.arange(200) / 30, 2),
+        }
+        logs = [times[kind]() for _ in range(5)]
+        at, ids = np.concatenate(logs), np.repeat(np.arange(5), [len(log) for log in logs])
+        count = {"even and odd": 2, "in turn": 4, "by chance": 4}[parts]
+        part = (
+            draw.integers(0, count, len(at))
+            if parts == "by chance"
+            else np.concatenate([np.arange(len(log)) % count for log in logs])
+        )
+        order = np.argsort(part, kind="stable")
+        columns = table(at[order].tolist(), ids[order].tolist()) | {"x": np.arange(len(at))[order] * 1.0}
+        dataset = load(columns)
+        follow(dataset)
+        assert dataset.n_episodes == (10 if kind == "a step is missing" else 5)
+        assert not any(GOES_BACK in note for note in dataset.notes)
 
-def test_a_pause_that_no_scatter_explains_is_a_hole() -> None:
-    """As of an id that is given again on the next day."""
-    draw = np.random.default_rng(2)
-    days = [day * 86_400 + np.cumsum(draw.exponential(10, 30)) for day in range(2) for _ in range(2)]
-    dataset = load(table(np.concatenate(days).tolist(), np.repeat([1, 2, 1, 2], 30).tolist()))
-    assert dataset.episode_lengths().tolist() == [30] * 4
-    assert any("is not evenly spaced" in note and "; it skips in 2 places" in note for note in dataset.notes)
+
+class TestEvents:
+    """Times without any beat: none of their pauses is known to be a hole."""
+
+    @pytest.mark.parametrize("kind", ["lognormal(1.5)", "lognormal(2)", "pareto(1.5)"])
+    def test_are_not_cut(self, kind: str) -> None:
+        draw = np.random.default_rng(0)
+        strides = {
+            "lognormal(1.5)": draw.lognormal(0.0, 1.5, (4, 250)),
+            "lognormal(2)": draw.lognormal(0.0, 2.0, (4, 250)),
+            "pareto(1.5)": draw.pareto(1.5, (4, 250)) + 0.01,
+        }[kind]
+        dataset = load(table(np.cumsum(strides, axis=1).ravel().tolist(), np.repeat(np.arange(4), 250).tolist()))
+        assert dataset.episode_lengths().tolist() == [250] * 4
+        (note,) = (note for note in dataset.notes if "is not evenly spaced" in note)
+        assert "rows are missing" not in note
+
+    def test_of_which_some_pause_are_told(self) -> None:
+        """As where an id is given again on the next day."""
+        draw = np.random.default_rng(2)
+        days = [day * 86_400 + np.cumsum(draw.exponential(10, 30)) for day in range(2) for _ in range(2)]
+        dataset = load(table(np.concatenate(days).tolist(), np.repeat([1, 2, 1, 2], 30).tolist()))
+        assert dataset.episode_lengths().tolist() == [60, 60]
+        (note,) = (note for note in dataset.notes if "is not evenly spaced" in note)
+        assert "; it pauses in 2 places, first after row 29 (episode named 1): " in note
+        assert "rows are missing" not in note
 
 
 @pytest.mark.parametrize("newest_first", [False, True])

@@ -389,7 +389,8 @@ def data_notices(dataset: TransitionDataset, env_id: str | None) -> list[str]:
     notices += of_one_episode(dataset)
     unknown = len(dataset) - dataset.n_usable
     if unknown == len(dataset):
-        raise DataError("dataset: next_obs: no row has a recorded successor; nothing can be trained on")
+        way = "where the task is over at the last row of an episode, say last_rows_are: termination"
+        raise DataError(f"dataset: next_obs: no row has a recorded successor; nothing can be trained on; {way}")
     if unknown:
         notices.append(
             f"{unknown:,} of {amount(len(dataset), 'row')} not trained on: they end an episode that did not terminate,"

@@ -235,22 +235,23 @@ def is_control(name: str) -> bool:
 
 
 def _is_set_point(name: str) -> bool:
-    """`Agitation rpm SP`, `Soll-Drehzahl`, `temp set point`, `set_power_kW`; whoever records one sets it."""
+    """`Agitation rpm SP`, `Soll-Drehzahl`, `temp set point`; whoever records one sets it."""
     letters = [word for word in words_in(name) if word.isalpha()]
     if not letters:
         return False
     beside = any(pair == ("set", "point") for pair in pairwise(letters))
     first = letters[0] in _SET_POINT - {"sp"} or _SP_FIRST.match(name) is not None
-    first = first or (letters[0] == "set" and _NUMBERED.isdisjoint(letters))
     return beside or (len(letters) > 1 and (first or letters[-1] in _SET_POINT))
 
 
 def may_be_control(name: str) -> bool:
-    """Whether a name may be one of what steers: `compr_pct`, `drive_speed_set`, but not `level_pct`."""
+    """Whether a name may be one of what steers: `compr_pct`, `drive_speed_set`, but not `level_pct`; `set_power_kW`,
+    and so `set_reps` of exercises."""
     letters = [word for word in words_in(name) if word.isalpha()]
     if not letters or is_control(name) or first_of(name, PLAIN["actions"] - {"a", "u"}):
         return bool(letters)
     is_set = letters[-1] in _SET and (letters[-1] in ("set", "sp", "cmd") or first_of(name, LIKELY["obs"]) is None)
+    is_set = is_set or (letters[0] == "set" and _NUMBERED.isdisjoint(letters))
     return (len(letters) > 1 and is_set) or bool(_SWITCHED & set(letters))
 
 

@@ -40,8 +40,11 @@ def check_flags(fields: RawFields, subject: Subject, end_text: EndText | None = 
     yield from _overlap(fields)
     yield from check_ends(subject)
     yield from _time_limits(fields, subject, end_text)
-    yield from _one_row(subject)
-    yield from _few_followed(subject)
+    few = _few_followed(subject)
+    if few is None or not _single_rows(subject):
+        yield from _one_row(subject)
+    if few is not None:
+        yield few
 
 
 def check_left_out(raw: RawData) -> Iterator[Finding]:
@@ -56,18 +59,21 @@ def check_left_out(raw: RawData) -> Iterator[Finding]:
     yield Finding("warning", "flags.left-out", "terminations", what, advice, terminations)
 
 
-def _few_followed(subject: Subject) -> Iterator[Finding]:
-    """Rows that cannot be trained on, where they are most: a wrong column of ids makes an episode of every row."""
+def _few_followed(subject: Subject) -> Finding | None:
+    """Rows that cannot be trained on, where they are most: a wrong column of ids makes an episode of every row. Where
+    none is left, training refuses them."""
     followed = subject.rows if subject.has_next_obs is None else _count(subject.has_next_obs)
     if followed >= _MOSTLY_FOLLOWED * subject.rows:
-        return
-    what = f"Only {followed:,} of {amount(subject.rows, 'row')} can be trained on: the others end an episode that did"
-    what += " not terminate, and what they led to was not recorded."
-    advice = (
-        "See whether episode_ids and step are the right columns, and whether rows are missing between these; where the"
-        " task is over at the last row of an episode, say last_rows_are: termination."
-    )
-    yield Finding("warning", "flags.few-followed", "terminations", what, advice, subject.rows - followed)
+        return None
+    what = f"{f'Only {followed:,}' if followed else 'None'} of {amount(subject.rows, 'row')} can be trained on: "
+    what += f"{'the others' if followed else 'all'} end an episode that did not terminate, and what they led to was"
+    what += " not recorded."
+    over = "where the task is over at the last row of an episode"
+    over += ", as where every decision stands alone (a bandit's)" * _single_rows(subject)
+    advice = "See whether episode_ids and step are the right columns, and whether rows are missing between these;"
+    advice += f" {over}, say last_rows_are: termination."
+    level: Level = "warning" if followed else "error"
+    return Finding(level, "flags.few-followed", "terminations", what, advice, subject.rows - followed)
 
 
 def _single_rows(subject: Subject) -> bool:

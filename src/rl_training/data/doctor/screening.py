@@ -22,6 +22,7 @@ from rl_training.errors import DataError
 from rl_training.wording import WARNING
 
 _TOLD_ELSEWHERE = ("flags.none",)  # among what is said of any data that are trained on
+_REFUSED_ELSEWHERE = ("flags.few-followed",)  # by whoever trains, as nothing is left to accept
 _TOLD_OF_OBS = (OUTCOME, "obs.units")
 _KINDS = ("flags", "successors", "actions", "values", "rewards")
 _MOST_MAPPED = 1 << 20  # rows of a column directory that are looked at: it may be larger than memory
@@ -85,6 +86,6 @@ def screened(
     """
     findings = screen(dataset, bounds_known=bounds_known)
     for finding in findings:
-        if finding.level == "error" and refuse and finding.code not in dataset.accepted:
+        if finding.level == "error" and refuse and finding.code not in (*dataset.accepted, *_REFUSED_ELSEWHERE):
             raise DataError(f"{source}: {finding} To train on them all the same: {way.replace('CODE', finding.code)}")
     return dataset.noted(*(f"{WARNING}{finding}" for finding in findings))

@@ -27,7 +27,7 @@ from rl_training.data.formats.csv_files import (
     readable,
     refuse_empty,
 )
-from rl_training.data.formats.csv_misfits import about_header, totals, why_misfit
+from rl_training.data.formats.csv_misfits import about_header, some_rows, totals, why_misfit
 from rl_training.data.formats.csv_text import Layout
 from rl_training.data.formats.folders import files_of, joined, order_note, plan_of, rows_by_file
 from rl_training.data.formats.labels import labels
@@ -50,6 +50,7 @@ from rl_training.wording import amount
 HEADER_ALONE = "has a header, but no rows"
 _LOOKED_AT = 5_000  # rows
 _ROWS_AT_A_TIME = 50_000
+_TOLD_LINES = 12  # that do not fit
 _BETWEEN_CHECKS = 2**24  # bytes from one look at the free memory to the next
 
 
@@ -301,32 +302,28 @@ def _complete(path: Path, layout: Layout) -> Generator[list[str], None, None]:
     with closing(csv_text.rows(path, layout, strict=True, any_letters=True)) as table:
         for line, row in table:
             if len(row) != width:
-                after: list[tuple[int, list[str]]] = []
-                if told := why_misfit(layout, line, row, _kept(table, after)):
+                following = some_rows(table)
+                if told := why_misfit(layout, line, row, following):
                     raise DataError(told)
                 found, named = amount(len(row), "value"), amount(width, "column")
                 above = about_header(layout, line, row)
-                others = _lines_of_other_widths(chain(after, table), width)
-                not_either = f"{'nor do' if len(others) > 1 else 'nor does'} {amount(len(others), 'other line')} fit"
-                more = f" ({not_either}: {first_of(others)})" if others and not above else ""
-                raise DataError(
-                    f"line {line} has {found}, but the header names {named}{more}{above or mend(len(row), width)}"
-                )
+                told = f"line {line} has {found}, but the header names {named}"
+                told += "" if above else _other_lines(chain(following, table), width)
+                raise DataError(f"{told}{above or mend(len(row), width)}")
             yield row
 
 
-def _kept(table: Iterator[tuple[int, list[str]]], kept: list[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
-    """The rows, each of which is put among those that are kept."""
-    for entry in table:
-        kept.append(entry)
-        yield entry
-
-
-def _lines_of_other_widths(table: Iterator[tuple[int, list[str]]], width: int) -> list[str]:
-    """Of what is left, as far as it can be read: what is wrong further down is not what comes first."""
-    lines = []
+def _other_lines(table: Iterator[tuple[int, list[str]]], width: int) -> str:
+    """Which others do not fit either, as far as they can be read: what is wrong further down comes later."""
+    first: list[int] = []
+    count = 0
     with suppress(DataError):
         for line, cells in table:
             if len(cells) != width:
-                lines.append(str(line))
-    return lines
+                first += [line] if count < _TOLD_LINES else []
+                count += 1
+    if not count:
+        return ""
+    more = f" and {count - _TOLD_LINES:,} more" if count > _TOLD_LINES else ""
+    does = "nor do" if count > 1 else "nor does"
+    return f" ({does} {amount(count, 'other line')} fit: {', '.join(map(str, first))}{more})"

@@ -23,29 +23,34 @@ _TOTALS = {
     "summe", "gesamt", "gesamtsumme", "summen", "total", "totals", "sum", "somme", "totale", "suma", "mittelwert",
     "durchschnitt", "average", "mean", "moyenne", "promedio", "grand total",
 }  # fmt: skip
+_WITHOUT_COMMAS = "export it with semicolons between cells, or with decimal points"
 _EMPTY = 0.25  # of the cells of a line of totals, which has no time and no reason
 
 
-def why_misfit(layout: Layout, line: int, row: list[str], rest: Iterator[tuple[int, list[str]]]) -> str | None:
-    """What a line of another width than the header, and the lines after it, tell together, and what to do about it;
-    nothing of a line that merely lacks a value."""
+def some_rows(rest: Iterator[tuple[int, list[str]]]) -> list[tuple[int, list[str]]]:
+    """The few rows that follow a line which does not fit, as far as they can be read."""
     following: list[tuple[int, list[str]]] = []
     with suppress(DataError):  # what is wrong further down is not what comes first
         for entry in islice(rest, _TITLES + 1):
             following.append(entry)
+    return following
+
+
+def why_misfit(layout: Layout, line: int, row: list[str], following: list[tuple[int, list[str]]]) -> str | None:
+    """What a line of another width than the header, and `some_rows` after it, tell together, and what to do about it;
+    nothing of a line that merely lacks a value."""
     if told := _second_header(layout, [(line, row), *following]):
         return told
     if other := _separated_by(layout, layout.separator.join(row)):
-        fitting = any(len(cells) == len(layout.names) for _, cells in following)
-        with suppress(DataError):
-            fitting = fitting or any(len(cells) == len(layout.names) for _, cells in rest)
-        where = f"in line {line:,}" if fitting else f"from line {line:,} on"
+        rest = [layout.separator.join(cells) for _, cells in following if len(cells) != len(layout.names)]
+        goes_on = len(rest) == len(following) > 0 and all(_separated_by(layout, text) == other for text in rest)
+        where = f"from line {line:,} on" if goes_on else f"in line {line:,}"
         before = SEPARATORS[layout.separator]
         return f"{where} cells are separated by {SEPARATORS[other]}, above by {before}; write all of them alike"
-    if line <= layout.lines_above + 2 and _has_commas(layout, row):
+    if line <= layout.lines_above + 2 and len(row) > len(layout.names) + 1 and _has_commas(layout, row, 2 * _FEWEST):
         found, named = amount(len(row), "value"), amount(len(layout.names), "column")
-        way = "export it with semicolons between cells, or with decimal points"
-        return f"line {line:,} has {found}, but the header names {named}: decimals seem to have commas, as cells; {way}"
+        told = f"line {line:,} has {found}, but the header names {named}: decimals seem to have commas, as cells"
+        return f"{told}; {_WITHOUT_COMMAS}"
     return None
 
 
@@ -58,9 +63,12 @@ def about_header(layout: Layout, line: int, row: list[str]) -> str:
         return ""
     if ends_so:
         return "; each line ends with a separator: end the header with one, too"
-    unnamed = "if it has no name for the first column (R writes it so), put one there; "
-    remarks = "if lines of remarks stand above the header, remove them or begin each with #"
-    return "; " + (unnamed if len(row) == width + 1 else "") + remarks
+    ways = []
+    if len(row) == width + 1:
+        ways += ["if it has no name for the first column (R writes it so), put one there"]
+        ways += [f"if decimals have commas, as cells, {_WITHOUT_COMMAS}"] if _has_commas(layout, row, 2) else []
+    ways += ["if lines of remarks stand above the header, remove them or begin each with #"]
+    return "".join(f"; {way}" for way in ways)
 
 
 def _second_header(layout: Layout, rows: list[tuple[int, list[str]]]) -> str | None:
@@ -83,15 +91,10 @@ def _separated_by(layout: Layout, text: str) -> str | None:
     return next((other for other in others if len(split(text, other)) >= width), None)
 
 
-def _has_commas(layout: Layout, row: list[str]) -> bool:
-    """Whether the numbers of a row that is too wide have no decimals, as where commas part them."""
+def _has_commas(layout: Layout, row: list[str], least: int) -> bool:
+    """Whether the numbers of a row that is too wide, so many at least, have no decimals, as where commas part them."""
     numbers = [cell.strip().lstrip("+-") for cell in row if is_value(cell.strip())]
-    return (
-        layout.separator == ","
-        and len(row) > len(layout.names) + 1
-        and len(numbers) >= 2 * _FEWEST
-        and all(map(str.isdecimal, numbers))
-    )
+    return layout.separator == "," and len(numbers) >= least and all(map(str.isdecimal, numbers))
 
 
 def last_lines(path: Path, layout: Layout) -> list[str]:

@@ -172,6 +172,11 @@ def _array_of_values(file: h5py.File, name: str) -> h5py.Dataset:
     return field
 
 
+def holds_texts(file: h5py.File, name: str) -> bool:
+    """Whether an array is one of texts, whether or not they can be read."""
+    return is_text(_member(file, name, name))
+
+
 def texts_of(file: h5py.File, name: str, rows: int | None = None) -> npt.NDArray[Any] | None:
     """The texts of an array's first rows, or of all; none where it holds something else."""
     member = _member(file, name, name)

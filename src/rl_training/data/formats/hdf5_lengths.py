@@ -16,6 +16,7 @@ from rl_training.errors import DataError
 _LENGTH, _NUMBER = 4, 4  # bytes of each entry, before and behind the address of a heap
 _CHECKSUM = 4  # bytes
 _AT_ONCE = 2**16  # entries
+_LITERALS, _LONGER = 32, 7  # below: one more bytes follow as they are; a copy whose length goes on in the next byte
 _WASTED = 1024  # bytes by which packing may enlarge a piece, besides an eighth of it
 
 
@@ -74,6 +75,35 @@ def _without_filter(held: bytes, code: int, values: tuple[int, ...], said: str, 
             count, width = len(held) // values[0], values[0]
             together = np.frombuffer(held, np.uint8, count * width).reshape(width, count)
             return together.T.tobytes() + held[count * width :]
+        case h5py.h5z.FILTER_LZF:
+            try:
+                return _without_lzf(held, most)
+            except IndexError as error:
+                raise DataError(f"{said}: damaged (a piece that is packed with lzf ends too early)") from error
         case h5py.h5z.FILTER_FLETCHER32:
             return held[:-_CHECKSUM]
-    raise DataError(f"{said}: its texts are packed otherwise than with gzip, and are not read; write them with gzip")
+    raise DataError(
+        f"{said}: its texts are packed otherwise than with gzip or lzf, and are not read; write them with gzip"
+    )
+
+
+def _without_lzf(held: bytes, most: int) -> bytes:
+    """Unpack what LibLZF packed, up to so many bytes. libhdf5 is not asked to: of a stream that is too short, it gives
+    whatever lay in memory behind it."""
+    out, at = bytearray(), 0
+    while at < len(held) and len(out) < most:
+        control = held[at]
+        if control < _LITERALS:
+            out += held[at + 1 : at + 2 + control]
+            at += 2 + control
+            continue
+        length, at = control >> 5, at + 1
+        if length == _LONGER:
+            length, at = length + held[at], at + 1
+        back = ((control & 0x1F) << 8) + held[at] + 1
+        length, at = length + 2, at + 1
+        if back > len(out):
+            raise IndexError
+        copied = out[-back:][:length]
+        out += copied if back >= length else (copied * (length // back + 1))[:length]
+    return bytes(out[:most])

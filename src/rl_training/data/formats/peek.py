@@ -15,7 +15,7 @@ import numpy.typing as npt
 from rl_training.data.fields import EPISODE_ENDS, FIELD_OF
 from rl_training.data.formats import csv_text, recognise
 from rl_training.data.formats.csv_files import common_notes, doubled_notes, layouts_of, mend, readable
-from rl_training.data.formats.csv_misfits import about_header, last_lines, why_misfit
+from rl_training.data.formats.csv_misfits import about_header, last_lines, some_rows, why_misfit
 from rl_training.data.formats.folders import TITLES, blamed_on, files_of, some_of
 from rl_training.data.formats.looks import Extent, Look, damage_told, is_end, left_out
 from rl_training.errors import DataError
@@ -95,6 +95,7 @@ def _hdf5(path: Path, look: Look) -> Peek:
 
     held: dict[str, Any] = {}
     texts: dict[str, npt.NDArray[Any]] = {}
+    unread: list[str] = []
     with opened(path) as file:
         if d3rlpy_episodes.is_layout(file):
             return _of_episodes(file, look)
@@ -103,7 +104,12 @@ def _hdf5(path: Path, look: Look) -> Peek:
             hdf5.refuse_groups(found)
         for name in found:
             with suppress(DataError):  # links, what is neither numbers nor text: side information
-                if len(texts) < _MOST_TEXTS and (cells := hdf5.texts_of(file, name, look.sample)) is not None:
+                try:
+                    cells = hdf5.texts_of(file, name, look.sample) if len(texts) < _MOST_TEXTS else None
+                except DataError as error:
+                    unread += [f"{error}; it is passed over"] if hdf5.holds_texts(file, name) else []
+                    continue
+                if cells is not None:
                     texts[name] = cells
                 else:
                     held[name] = hdf5.array_in(file, name)
@@ -111,7 +117,8 @@ def _hdf5(path: Path, look: Look) -> Peek:
         columns = _hdf5_rows(held, look) | texts
         env_id = told_env_id(attributes(file, ["env_id"]).get("env_id"))
         rows = _common(held)
-    return Peek("hdf5", TITLES["hdf5"], rows, _episodes(columns, rows), env_id=env_id, columns=columns)
+    seen = Peek("hdf5", TITLES["hdf5"], rows, _episodes(columns, rows), env_id=env_id, columns=columns)
+    return replace(seen, notes=tuple(unread[:_MOST_TEXTS]))
 
 
 def _hdf5_rows(held: Mapping[str, Any], look: Look) -> dict[str, npt.NDArray[Any]]:
@@ -199,7 +206,7 @@ def _of_other_widths(layout: csv_text.Layout, rows: Sequence[tuple[int, list[str
     line, width = found[0]
     place = next(place for place, (number, _) in enumerate(rows) if number == line)
     none_fits = len(found) >= max(_FEWEST, len(rows) - 1)  # a line of units may
-    told = why_misfit(layout, line, rows[place][1], iter(rows[place + 1 :]))
+    told = why_misfit(layout, line, rows[place][1], some_rows(iter(rows[place + 1 :])))
     if told is None:
         more = f", and {amount(len(found) - 1, 'other line')} do not fit either" if len(found) > 1 else ""
         has = f"line {line} has {amount(width, 'value')}, but the header names {amount(len(layout.names), 'column')}"

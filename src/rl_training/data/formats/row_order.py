@@ -26,7 +26,7 @@ from rl_training.wording import WARNING, amount
 
 _LARGEST_SHARE_OF_CUTS = 0.1  # more rows that do not follow mean that observations cannot be compared that way
 _SCATTER = 0.2  # of the usual stride of a time that is no counter: of a clock that cannot tell a hole
-_FAR = 20  # times as long as three quarters of the strides: a hole, however they scatter
+_FAR = 20  # times as long as three quarters of the strides: a pause worth a word, where they scatter
 _ENDS = ("terminations", "truncations", EPISODE_ENDS)
 _DAY = 86_400  # seconds
 
@@ -329,21 +329,20 @@ def _gaps(
         odd = inside & (strides != commonest)
         if 2 * counts.max() >= counts.sum():  # however many are missing
             usual, uneven = commonest, False
-    gaps = inside & (strides > HOLE * usual + resolution)
     if uneven:
-        gaps = inside & (strides > _FAR * high)
         what = f"column {name!r} is not evenly spaced (first after {place(int(np.argmax(odd)))})"
         told = f"{what}: it tells the order of rows, but not whether any is missing"
-        return gaps, f"{told}; {_skips(gaps, 'it', place)}" if gaps.any() else told
-    if not gaps.any():
-        return none, None
-    return gaps, _skips(gaps, f"column {name!r}", place)
+        if (pauses := inside & (strides > _FAR * high)).any():
+            told += f"; {_places(pauses, 'it pauses', place)}: what begins behind needs an id of its own, if it is new"
+        return none, told
+    gaps = inside & (strides > HOLE * usual + resolution)
+    where = _places(gaps, f"column {name!r} skips", place)
+    return gaps, f"{where}: rows are missing there, and the pieces count as episodes" if gaps.any() else None
 
 
-def _skips(gaps: npt.NDArray[np.bool_], what: str, place: Callable[[int], str]) -> str:
-    many = int(gaps.sum())
-    where = f"{amount(many, 'place')}, {'first ' * (many > 1)}after {place(int(np.argmax(gaps)))}"
-    return f"{what} skips in {where}: rows are missing there, and the pieces count as episodes"
+def _places(those: npt.NDArray[np.bool_], what: str, place: Callable[[int], str]) -> str:
+    many = int(those.sum())
+    return f"{what} in {amount(many, 'place')}, {'first ' * (many > 1)}after {place(int(np.argmax(those)))}"
 
 
 def _strides(step: npt.NDArray[Any]) -> npt.NDArray[Any]:
