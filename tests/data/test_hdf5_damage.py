@@ -144,19 +144,22 @@ def test_a_mark_of_discrete_actions_is_read_from_this_file_alone(tmp_path: Path)
     assert "discrete_action" not in hdf5.read(tmp_path / "log").arrays
 
 
-def packed(path: Path, stream: bytes, *, twice: bool = False) -> Path:
-    """A file whose observations are one deflated piece of twelve rows, which holds what `stream` unpacks to."""
+def packed(path: Path, stream: bytes, *, twice: bool = False, shuffles: bool = False) -> Path:
+    """A file whose observations are one deflated piece of twelve rows, which holds what `stream` unpacks to. shuffles:
+    there is a filter before, which this piece leaves out."""
     write(path)
     with h5py.File(path, "a") as file:
         del file["observations"]
         plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
         plan.set_chunk((12, 3))
+        if shuffles:
+            plan.set_shuffle()
         plan.set_deflate(9)
         if twice:
             plan.set_filter(h5py.h5z.FILTER_DEFLATE, 0, (9,))
         space = h5py.h5s.create_simple((12, 3))
         made = h5py.h5d.create(file.id, b"observations", h5py.h5t.IEEE_F32LE, space, plan)
-        made.write_direct_chunk((0, 0), zlib.compress(stream) if twice else stream)
+        made.write_direct_chunk((0, 0), zlib.compress(stream) if twice else stream, filter_mask=int(shuffles))
     return path
 
 
@@ -165,9 +168,10 @@ def deflated(size: int) -> bytes:
     return b"".join(packer.compress(bytes(2**24)) for _ in range(size // 2**24)) + packer.flush()
 
 
-def test_a_piece_that_unpacks_to_more_than_it_holds(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shuffles", [False, True])
+def test_a_piece_that_unpacks_to_more_than_it_holds(shuffles: bool, tmp_path: Path) -> None:
     """libhdf5 would unpack all of it, whatever the array declares."""
-    path = packed(tmp_path / "a.h5", deflated(400 * 2**20))
+    path = packed(tmp_path / "a.h5", deflated(400 * 2**20), shuffles=shuffles)
     with pytest.raises(DataError, match=r"observations: the piece at \(0, 0\) unpacks to more than it holds"):
         hdf5.read(path)
 

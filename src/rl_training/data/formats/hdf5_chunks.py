@@ -88,9 +88,12 @@ def check_chunks(dataset: h5py.Dataset) -> None:
     if packers != [_DEFLATE] or dataset.id.get_storage_size() * _MOST_PACKED <= _MOST_BYTES:
         return
     whole = math.prod(dataset.chunks) * dataset.dtype.itemsize + _CHECKSUM
+    plan = dataset.id.get_create_plist()
+    deflated = next(place for place in range(plan.get_nfilters()) if plan.get_filter(place)[0] == _DEFLATE)
 
     def look(piece: Any) -> None:
-        if piece.size * _MOST_PACKED > _MOST_BYTES and not piece.filter_mask:
+        is_packed = not piece.filter_mask >> deflated & 1  # a piece may leave filters out
+        if piece.size * _MOST_PACKED > _MOST_BYTES and is_packed:
             _, stream = dataset.id.read_direct_chunk(piece.chunk_offset)
             if _is_longer(stream, whole):
                 raise DataError(f"{name}: the piece at {piece.chunk_offset} unpacks to more than it holds; refused")
