@@ -301,6 +301,22 @@ class TestNamedColumns:
         assert "column 'y': line 3 has no value, but '-999'" in mistake("predict", run, "--obs-file", "o.csv")
         assert command("predict", run, "--obs", "0.1,-998").code == 0
 
+    @pytest.mark.parametrize("kind", ["f8", "f4"])
+    def test_such_numbers_with_decimals_as_arrays_round_them(self, kind: str, mistake: Any, tmp_path: Path) -> None:
+        rows = [
+            f"{row / 50},{-99.9 if row == 7 else row % 5},{row % 3 - 1},1,{int(row % 10 == 9)}" for row in range(50)
+        ]
+        (tmp_path / "log.csv").write_text("\n".join(["x,y,u,r,crashed", *rows]) + "\n")
+        columns = {"obs": ["x", "y"], "actions": "u", "rewards": "r", "terminations": "crashed"}
+        section: dict[str, Any] = {"columns": columns, "missing_words": ["-99.9"], "missing": "hold"}
+        place = {"source": "file", "path": str(tmp_path / "log.csv")}
+        run = train(small_config(None, tmp_path, name="marked", dataset=place | section)).run.path
+        np.save("o.npy", np.array([[0.1, 2.0], [0.2, -99.9]], kind))
+        told = (
+            "o.npy: row 1: column 'y': -99.9 stands for a missing value in the data it was trained on (missing_words)"
+        )
+        assert told in mistake("predict", run, "--obs-file", "o.npy")
+
     def test_rows_that_are_read_in_pieces(
         self, command: Any, mistake: Any, named: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -372,9 +372,31 @@ class TestNetCDF:
         held = TransitionDataset.load(path, columns={"obs": "observations"}, missing="hold")
         assert held.obs[2:5].tolist() == [[4, 5], [6, 5], [8, 9]]
 
+    def test_signed_numbers_that_stand_for_unsigned_ones(self, tmp_path: Path) -> None:
+        path = self.told(tmp_path / "a.nc", _Unsigned="true")
+        assert refusal(path).startswith(
+            "observations: is packed as netCDF does (_Unsigned); write the values in a type"
+        )
+
+    def test_what_was_never_written(self, tmp_path: Path) -> None:
+        rewards = np.arange(12.0, dtype=np.float32)
+        rewards[5] = 9.969209968386869e36
+        assert refusal(write(tmp_path / "a.nc", d4rl(rewards=rewards))).startswith("rewards: NaN at row 5")
+
     def test_what_no_number_can_be_marks_nothing(self, tmp_path: Path) -> None:
         path = self.told(tmp_path / "a.nc", _FillValue=np.nan, missing_value=1e30, scale_factor="none")
         assert TransitionDataset.load(path).obs[[0, 3]].tolist() == [[0, 1], [6, -9999]]
+
+
+def test_ids_that_are_no_utf8_stay_apart(tmp_path: Path) -> None:
+    ids = np.array([name.encode("latin-1") for name in ("Müller", "Möller") for _ in range(6)])
+    arrays = d4rl(episode_ids=ids)
+    arrays = {name: values for name, values in arrays.items() if name not in ("terminals", "timeouts")}
+    columns = {"episode_ids": "episode_ids"}
+    assert TransitionDataset.load(write(tmp_path / "a.h5", arrays), columns=columns).episode_lengths().tolist() == [
+        6,
+        6,
+    ]
 
 
 class TestEpisodesOfD3rlpy:

@@ -94,6 +94,15 @@ class TestColumns:
         notes = TransitionDataset.load(tmp_path / "a.csv").notes
         assert "column 'reward': numbers are read without '$' and commas between thousands" in notes
 
+    def test_what_later_rows_show_holds_for_those_before(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("rl_training.data.formats.csv._ROWS_AT_A_TIME", 2)
+        lines = [f"{i};{i % 3};{reward};{int(i == 3)}" for i, reward in enumerate(["1,204", "1", "2", "1,204.50"])]
+        path = write(tmp_path / "a.csv", HEADER.replace("\t", ";"), *lines)
+        for has_pyarrow in (True, False):
+            if not has_pyarrow:
+                monkeypatch.setitem(sys.modules, "pyarrow", None)
+            assert TransitionDataset.load(path).rewards.tolist() == [1204.0, 1.0, 2.0, 1204.5]
+
     def test_decimals_with_commas(self, tmp_path: Path) -> None:
         euros = [f"{i}\t{i % 3}\t{reward}\t{int(i == 2)}" for i, reward in enumerate(["1,50 €", "-2,00 €", "0,25 €"])]
         dataset = TransitionDataset.load(write(tmp_path / "a.csv", HEADER, *euros))

@@ -91,9 +91,14 @@ class TestEnumerations:
             kind = h5py.enum_dtype(codes, basetype="i1")
             file.create_dataset("terminals", data=np.asarray(values, "i1"), dtype=kind)
 
+    def test_other_words_are_refused(self, tmp_path: Path) -> None:
+        self.write(tmp_path / "log.hdf5", {"Terminated": 0, "Running": 1}, [1] * 5 + [0])
+        with pytest.raises(DataError, match=r"terminals: its numbers stand for words \(Terminated 0, Running 1\)"):
+            TransitionDataset.load(tmp_path / "log.hdf5")
+
     def test_words_with_the_numbers_of_others_are_refused(self, tmp_path: Path) -> None:
         self.write(tmp_path / "log.hdf5", {"FALSE": 1, "TRUE": 0}, [0] * 6)
-        with pytest.raises(DataError, match="terminals: its words have other numbers than false 0 and true 1"):
+        with pytest.raises(DataError, match=r"terminals: its numbers stand for words \(TRUE 0, FALSE 1\), and not for"):
             TransitionDataset.load(tmp_path / "log.hdf5")
 
     def test_those_with_their_own_are_flags(self, tmp_path: Path) -> None:

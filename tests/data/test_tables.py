@@ -422,6 +422,13 @@ class TestOrder:
         )
 
 
+def test_moments_as_objects_are_no_numbers() -> None:
+    for cell in (np.timedelta64(5, "s"), np.datetime64("2024-01-01")):
+        table = {"x": np.array([cell] * 4, dtype=object), "u": np.zeros(4), "r": np.ones(4), "done": [0, 0, 0, 1]}
+        with pytest.raises(DataError, match="column 'x': holds dates or durations as objects"):
+            TransitionDataset.from_table(table, {"obs": "x", "actions": "u", "rewards": "r", "terminations": "done"})
+
+
 def test_ids_that_a_spreadsheet_has_rounded() -> None:
     """1.23457E+11 is what it shows, and writes, of a thousand long numbers."""
     told = refusal(table(run=["7"] * 6 + ["1.23457E+11"] * 6), MAPPING)

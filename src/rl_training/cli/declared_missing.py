@@ -53,11 +53,13 @@ def refuse_marks(
     for place, column in enumerate(named):
         if column is not None and (column.time or column.words):  # of its own numbers, which are in no file
             continue
-        found = np.flatnonzero(np.isin(rows[:, place], marks))
+        with np.errstate(over="ignore"):
+            as_seen = rows[:, place].astype(np.float32), np.array(marks, dtype=np.float32)  # by the policy
+        found = np.flatnonzero(np.isin(*as_seen))
         if found.size:
             row = int(found[0])
             what = f"column {place}" if column is None else f"column {printable(column.name)!r}"
             where = what if len(called) == len(rows) else f"row {row}: {what}"
-            mark = f"{rows[row, place]:.12g}"
+            mark = f"{min(marks, key=lambda mark: abs(mark - float(rows[row, place]))):.12g}"
             said = f"{mark} stands for a missing value in the data it was trained on (missing_words)"
             raise DataError(f"{called[min(row, len(called) - 1)]}: {where}: {said}; {NO_VALUE}")

@@ -84,6 +84,9 @@ class Faults:
         self._found: dict[str, BadCellsError] = {}  # by column
         self._rows: Counter[str] = Counter()  # that were read of each column
 
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
     def reading(
         self, read: Callable[..., npt.NDArray[Any]], name: str, cells: Any, first_row: int = 0
     ) -> npt.NDArray[Any]:
@@ -243,6 +246,8 @@ def _numbers(
         raise DataError(f"column {name!r}: {values.dtype} values are not numbers")
     if values.ndim > 1 or any(isinstance(cell, NESTED) for cell in values[:1]):
         return _stacked(name, values)
+    if any(isinstance(cell, np.datetime64 | np.timedelta64) for cell in values.flat):
+        raise DataError(f"column {name!r}: holds dates or durations as objects; give them as an array of one type")
     try:
         if any(map(is_joined, values.tolist())):
             raise ValueError

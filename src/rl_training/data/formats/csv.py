@@ -231,7 +231,7 @@ def _read_plainly(path: Path, layout: Layout, planned: Plan, most: int | None = 
     everywhere = {name: position for position, name in enumerate(layout.names)}
     positions = {name: everywhere[name] for name in planned.columns if name in everywhere}
     parts: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in positions}
-    faults = Faults()
+    faults, known = Faults(), planned.signs.apart
     plain = partial(_values, planned)
     values = _with_commas(planned, plain) if layout.decimal_commas else plain
     done = 0
@@ -243,6 +243,8 @@ def _read_plainly(path: Path, layout: Layout, planned: Plan, most: int | None = 
                 csv_text.require_utf8(cells[position])  # of other columns it is not asked
                 parts[name].append(faults.reading(values, name, cells[position], done))
             done += len(rows)
+    if faults and planned.signs.apart > known:  # what later rows have shown may hold for those before
+        return _read_plainly(path, layout, planned, most)
     faults.refuse(lambda wanted: _lines_of(path, layout, wanted))
     return {
         name: in_one(name, found, tells_apart=name in planned.tell_apart) if found else np.empty(0)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from rl_training.data.formats.hdf5_files import DAMAGE, attributes, opened
 from rl_training.data.formats.hdf5_texts import is_text, texts_in
 from rl_training.data.formats.labels import labels
 from rl_training.data.formats.limits import check_size
-from rl_training.data.formats.names import listed, natural
+from rl_training.data.formats.names import first_of, listed, natural
 from rl_training.data.formats.netcdf import refuse_packed, with_gaps
 from rl_training.data.formats.raw import NAMES, Columns, RawData, told_as_json
 from rl_training.data.formats.tables import assemble, left_aside, plan
@@ -158,8 +159,9 @@ def array_in(group: h5py.Group, name: str, said: str | None = None) -> h5py.Data
     if field.shape is None:
         raise DataError(f"{said}: holds nothing")
     codes = h5py.check_enum_dtype(field.dtype) or {}  # words that are no UTF-8 come as bytes
-    if any(code != _TRUTHS.get(str(word).casefold(), code) for word, code in codes.items()):
-        raise DataError(f"{said}: its words have other numbers than false 0 and true 1; write 0 and 1")
+    if any(code != _TRUTHS.get(str(word).casefold()) for word, code in codes.items()):
+        words = first_of(f"{printable(str(word))} {code}" for word, code in sorted(codes.items(), key=itemgetter(1)))
+        raise DataError(f"{said}: its numbers stand for words ({words}), and not for false 0 and true 1; write numbers")
     if field.dtype.kind not in "biuf":
         raise DataError(f"{said}: dtype {field.dtype} is not supported; give booleans, integers or floats")
     return field

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.formats.hdf5_lengths import check_lengths
+from rl_training.data.formats.labels import decoded
 from rl_training.errors import DataError
 
 _LONGEST = 256  # characters of a text
@@ -39,7 +40,7 @@ def texts_in(array: h5py.Dataset, said: str, rows: int | None = None) -> npt.NDA
         check_lengths(array, said, stop, _MOST_BYTES * _LONGEST)
     at_once = max(_AT_ONCE, (array.chunks or (0,))[0]) if of_one_length else _AT_ONCE
     for start in range(0, stop, at_once):
-        for text in array.asstr(errors="replace")[start : min(start + at_once, stop)].tolist():
+        for text in map(decoded, array[start : min(start + at_once, stop)].tolist()):
             if len(text) > _LONGEST:
                 raise DataError(f"{said}: holds a text of {len(text):,} characters; at most {_LONGEST} are read")
             found.append(words.setdefault(text, text))

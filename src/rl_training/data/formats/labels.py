@@ -30,7 +30,7 @@ def labels(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         if nested := [row for row, cell in enumerate(cells) if isinstance(cell, NESTED)]:
             held = f"row {nested[0]} holds {shown(cells[nested[0]])}"
             raise DataError(f"column {name!r}: {held}; the episode of a row is one number or name")
-        values = np.array([_as_label(cell) for cell in cells], dtype=object)
+        values = np.array([decoded(cell) for cell in cells], dtype=object)
         _refuse_one_of_two(name, values.tolist())
     if values.dtype.kind in "OU":
         _refuse_rounded(name, values.tolist())
@@ -67,6 +67,6 @@ def _refuse_rounded(name: str, cells: Sequence[Any]) -> None:
         raise DataError(f"column {name!r}: {what}, and episodes may have become one; export the column as text")
 
 
-def _as_label(cell: Any) -> Any:
+def decoded(cell: Any) -> Any:
     """Bytes as text. What is no UTF-8 is written out, as no two names may become one."""
     return cell.decode("utf-8", "backslashreplace") if isinstance(cell, bytes) else cell

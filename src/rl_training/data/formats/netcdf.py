@@ -13,10 +13,14 @@ from rl_training.validation import shown
 
 _PACKED = {"scale_factor": 1.0, "add_offset": 0.0}  # with what each is where it changes nothing
 _MISSING = ("_FillValue", "missing_value")
+_UNSIGNED = "_Unsigned"
+_NEVER_WRITTEN = 9.969209968386869e36  # what netCDF fills floats with
 
 
 def refuse_packed(field: h5py.Dataset, name: str) -> None:
-    """Refuse an array whose numbers become values only by a factor or an offset that stand beside it."""
+    """Refuse an array whose numbers become values only by what stands beside it: a factor, an offset, another sign."""
+    if _UNSIGNED in field.attrs and field.dtype.kind in "iu":
+        raise DataError(f"{name}: is packed as netCDF does ({_UNSIGNED}); write the values in a type that holds them")
     told = {word: np.asarray(value).reshape(-1)[:1].tolist() for word, value in attributes(field, _PACKED).items()}
     if any(value not in ([], [_PACKED[word]]) for word, value in told.items()):
         said = ", ".join(f"{word} {shown(value[0])}" for word, value in told.items() if value)
@@ -27,6 +31,7 @@ def refuse_packed(field: h5py.Dataset, name: str) -> None:
 def with_gaps(values: npt.NDArray[np.generic], field: h5py.Dataset) -> npt.NDArray[np.generic]:
     """With NaN for the numbers that stand for nothing, as is said beside the array."""
     told = [np.asarray(mark).reshape(-1) for mark in attributes(field, _MISSING).values()]
+    told += [np.array([_NEVER_WRITTEN])] if values.dtype.kind == "f" else []
     numbers = [_as(values.dtype, mark) for mark in told if mark.dtype.kind in "iuf" and values.dtype.kind in "iuf"]
     if not numbers or not (gaps := np.isin(values, np.concatenate(numbers))).any():
         return values

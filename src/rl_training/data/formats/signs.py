@@ -51,6 +51,11 @@ class Signs:
         self._known: dict[str, str] = {}  # by column; of plain numbers, nothing
         self._apart: set[str] = set()  # columns with commas that are known to stand between thousands
 
+    @property
+    def apart(self) -> frozenset[str]:
+        """Columns whose commas stand between thousands, as far as is known by now."""
+        return frozenset(self._apart)
+
     def plain(self, name: str, values: npt.NDArray[Any], first_row: int = 0) -> None:
         """Take note of numbers that have none."""
         finite = np.isfinite(values.astype(np.float64))
