@@ -17,7 +17,7 @@ import tiny_environments  # noqa: F401  (registers the environments)
 from rl_training.cli.main import app
 from rl_training.errors import CheckpointError, ConfigError, EnvironmentFailedError, RLTrainingError
 from rl_training.experiment import manager
-from rl_training.experiment.curves import draw_learning_curve
+from rl_training.experiment.curves import draw_learning_curve, lines_of
 from rl_training.runtime import records as records_module
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.evaluation import Evaluation
@@ -337,6 +337,14 @@ class TestLogs:
         picture = draw_learning_curve(run)
         assert picture is not None
         assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_curve_of_many_seeds_is_one_line() -> None:
+    """A line for each of some thousand took minutes, and showed nothing."""
+    of = {"seeds": list(range(101)), "return_mean": list(range(101)), "return_std": [1.0] * 101, "episodes": 2}
+    ((label, steps, middle, low, high),) = lines_of([{"step": 5, **of}, {"step": 10, **of}])
+    assert label == "median of 101 seeds (band: 10% to 90% of them)"
+    assert (steps, middle.tolist(), low.tolist(), high.tolist()) == ([5, 10], [50, 50], [10, 10], [90, 90])
 
 
 def test_a_folder_that_was_never_finished_is_no_run(data_file: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -736,3 +737,51 @@ def test_what_a_callback_has_kept_must_be_json(data_file: Path, tmp_path: Path, 
 
     with pytest.raises(ConfigError, match=r"callback .*Remembers.*: state\(\) must hold plain numbers"):
         manager.start(small_config(data_file, tmp_path, total_timesteps=4), callbacks=[Remembers()])
+
+
+def test_a_run_that_another_process_has_ended_before_it_was_locked_is_not_trained_over(
+    data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = small_config(data_file, tmp_path, log_interval=5)
+    lock = RunDirectory.lock
+
+    def late(run: RunDirectory, **how: bool) -> Any:
+        monkeypatch.setattr(RunDirectory, "lock", lock)
+        manager.resume(run.path)
+        return lock(run, **how)
+
+    monkeypatch.setattr(RunDirectory, "lock", late)
+    with pytest.raises(CheckpointError, match="another process has trained it meanwhile; resume it, or choose a name"):
+        Trainer(config).train()
+    run = RunDirectory.open(tmp_path / "run")
+    assert run.describe()["status"] == "finished"
+    steps = [record["step"] for record in run.records("metrics")]
+    assert steps == sorted(set(steps))
+
+
+def test_checkpoints_that_the_system_cannot_move_are_trained_on(
+    data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Overlayfs refuses to rename a folder of a lower layer, as of a run that came with a container's image."""
+    intervals = {"log_interval": 5, "checkpoint_interval": 5, "keep_checkpoints": 2}
+    plain, layered = (
+        manager.train(small_config(data_file, tmp_path, name=name, **intervals)).run.path
+        for name in ("plain", "layered")
+    )
+    lower = set(layered.rglob("step-*"))
+    rename = Path.rename
+
+    def in_layers(self: Path, target: Any) -> Path:
+        if self in lower:
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), str(self))
+        return rename(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", in_layers)
+        manager.resume(layered, which="15", total_timesteps=40)
+    manager.resume(plain, which="15", total_timesteps=40)
+    last = [digest(manager.load_policy(run).checkpoint.tensors) for run in (layered, plain)]
+    assert last[0] == last[1]
+    assert {path.name for path in (layered / "checkpoints").iterdir()} == {
+        path.name for path in (plain / "checkpoints").iterdir()
+    }

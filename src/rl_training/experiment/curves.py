@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -11,9 +13,12 @@ from rl_training.errors import ConfigError
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.wording import readable
 
+_MOST_LINES = 20
+
 
 def draw_learning_curve(run: RunDirectory) -> Path | None:
-    """Write `learning_curve.png` into the run: return over steps, one line per seed. None without evaluations."""
+    """Write `learning_curve.png` into the run: return over steps, a line for each seed, or one for many. None without
+    evaluations."""
     records = run.records("evaluations")
     if not records:
         return None
@@ -25,12 +30,9 @@ def draw_learning_curve(run: RunDirectory) -> Path | None:
     figure = Figure(figsize=(7.0, 4.2), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    for seed in records[0]["seeds"]:
-        own = [(record, record["seeds"].index(seed)) for record in records if seed in record["seeds"]]
-        steps = [record["step"] for record, _ in own]
-        mean, spread = (np.array([record[f"return_{of}"][row] for record, row in own]) for of in ("mean", "std"))
-        (line,) = axes.plot(steps, mean, marker="o", markersize=3, label=f"seed {seed}")
-        axes.fill_between(steps, mean - spread, mean + spread, color=line.get_color(), alpha=0.12, linewidth=0)
+    for label, steps, middle, low, high in lines_of(records):
+        (line,) = axes.plot(steps, middle, marker="o", markersize=3, label=label)
+        axes.fill_between(steps, low, high, color=line.get_color(), alpha=0.12, linewidth=0)
     facts = run.describe()
     behaviour = (facts["dataset"] or {}).get("return_mean")  # none of rows that are not whole episodes
     if behaviour is not None:
@@ -44,3 +46,18 @@ def draw_learning_curve(run: RunDirectory) -> Path | None:
     with new_file(path) as temporary:  # what lies there may be a link of a stranger's
         figure.savefig(temporary, dpi=150, format="png")
     return path
+
+
+def lines_of(records: Sequence[dict[str, Any]]) -> Iterator[tuple[str, Any, Any, Any, Any]]:
+    """Of each line its label, its steps, and there the line and both ends of its band."""
+    seeds = records[0]["seeds"]
+    if len(seeds) > _MOST_LINES:
+        of = [record["return_mean"] for record in records]
+        band = np.array([np.percentile(means, [10.0, 50.0, 90.0]) for means in of]).T
+        label = f"median of {len(seeds):,} seeds (band: 10% to 90% of them)"
+        yield label, [record["step"] for record in records], band[1], band[0], band[2]
+        return
+    for seed in seeds:
+        own = [(record, record["seeds"].index(seed)) for record in records if seed in record["seeds"]]
+        mean, spread = (np.array([record[f"return_{of}"][row] for record, row in own]) for of in ("mean", "std"))
+        yield f"seed {seed}", [record["step"] for record, _ in own], mean, mean - spread, mean + spread

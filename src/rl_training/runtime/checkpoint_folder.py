@@ -6,15 +6,17 @@ one is then written beside, as `step-N.next`, and takes the name from the older:
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
+import shutil
 import uuid
 from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any
 
-from rl_training.data.formats.atomic import remove, sync
+from rl_training.data.formats.atomic import remove, sync, sync_all
 from rl_training.data.formats.renames import exchange
 from rl_training.run_places import MANIFEST, TEMPORARY
 from rl_training.runtime.checkpoint import Checkpoint, save_checkpoint
@@ -28,7 +30,7 @@ def save(folder: Path, step: int, checkpoint: Checkpoint) -> Path:
     """Write the checkpoint of `step`, unless the one that is there says the same."""
     path = path_of(folder, step)
     if path.name.endswith(NEXT):  # a process was killed before it had the name
-        path = path.rename(folder / f"step-{step}")
+        path = move(path, folder / f"step-{step}")
     if not (path / MANIFEST).is_file():
         save_checkpoint(path.absolute(), checkpoint)
     elif progress_of(path) != json.loads(json.dumps(checkpoint.progress)):
@@ -44,9 +46,41 @@ def _supersede(path: Path, checkpoint: Checkpoint) -> None:
     if exchange(newer, path):
         remove(newer)
     else:
-        path.rename(path.with_name(f"{path.name}{TEMPORARY}{uuid.uuid4().hex}"))
+        _discard(path)
         newer.rename(path)
     sync(path.parent)
+
+
+def move(path: Path, target: Path) -> Path:
+    """Rename a checkpoint. What the system moves no further, a folder in a lower layer of overlayfs as container images
+    have them, is copied and then removed."""
+    try:
+        return path.rename(target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+    copy = shutil.copytree(path, _temporary(target), symlinks=True)
+    sync_all(copy)
+    sync(copy)
+    copy.rename(target)
+    sync(target.parent)
+    _discard(path)
+    return target
+
+
+def _discard(path: Path) -> None:
+    """Take a checkpoint its name, or its manifest: a removal cut short must not look complete."""
+    try:
+        path.rename(_temporary(path))
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        (path / MANIFEST).unlink(missing_ok=True)
+        remove(path)
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f"{path.name}{TEMPORARY}{uuid.uuid4().hex}")
 
 
 def prune(folder: Path, keep: int, best: int | None, every: int | None, judged: Set[int] = frozenset()) -> None:
@@ -58,8 +92,7 @@ def prune(folder: Path, keep: int, best: int | None, every: int | None, judged: 
     drop_superseded(folder)
     for old in steps_in(folder)[:-keep]:
         if old != best and old not in judged and (every is None or old % every):
-            path = path_of(folder, old)  # renamed first: a removal cut short must not look complete
-            path.rename(path.with_name(f"{path.name}{TEMPORARY}{uuid.uuid4().hex}"))
+            _discard(path_of(folder, old))
     for leftover in folder.glob(f"step-*{TEMPORARY}*"):
         remove(leftover)
 
@@ -89,5 +122,5 @@ def put_back(folder: Path, aside: Any) -> None:
     for name, kept in aside.items() if isinstance(aside, Mapping) else ():
         is_one = STEP.fullmatch(name) and str(kept).startswith(name) and _ASIDE_NAME.fullmatch(str(kept)[len(name) :])
         if is_one and os.path.lexists(folder / kept) and not os.path.lexists(folder / name):
-            (folder / kept).rename(folder / name)
+            move(folder / kept, folder / name)
             sync(folder)

@@ -84,17 +84,25 @@ class RunDirectory:
         return cls(path)
 
     @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Keep other processes from training this run; the lock dies with the process that holds it."""
+    def lock(self, *, is_new: bool = False) -> Iterator[None]:
+        """Keep other processes from training this run; the lock dies with the process that holds it. is_new: nobody
+        has trained it yet, or it is refused."""
         if self._lock is not None:
             yield
             return
         with run_lock.held(self.path) as lock:
+            if is_new:
+                self._require_untrained()
             self._lock = lock
             try:
                 yield
             finally:
                 self._lock = None
+
+    def _require_untrained(self) -> None:
+        """Another process may have trained a run since this one made it, before it held the lock."""
+        if self.describe().get("status") != "running" or self._records["timing"].read():
+            raise CheckpointError(f"{self.path}: another process has trained it meanwhile; resume it, or choose a name")
 
     @contextmanager
     def marking(self) -> Iterator[None]:
@@ -153,7 +161,7 @@ class RunDirectory:
         stood."""
         for name, aside in self.names_aside(step).items():
             with self._writing("checkpoints"):
-                (self._checkpoints / name).rename(self._checkpoints / aside)
+                checkpoint_folder.move(self._checkpoints / name, self._checkpoints / aside)
                 sync(self._checkpoints)  # before anything is noted or forgotten that takes it for granted
 
     def put_back(self, aside: Any) -> None:

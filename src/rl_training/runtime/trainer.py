@@ -119,7 +119,7 @@ class Trainer:
         """Prepare, run the loop, report."""
         parts = self.assemble()
         run = self.open_run(parts)
-        with run.lock(), run.marking():
+        with run.lock(is_new=self.run_directory is None), run.marking():
             loop = self.build_loop(parts, run)
             with closing(loop), graceful_signals(loop, lambda: loop.is_saving):
                 loop.run()
