@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from rl_training.cli import data_split
-from rl_training.data import TransitionDataset
+from rl_training.data import TransitionDataset, infer_spaces
 from rl_training.data.column_names import names_of
 from rl_training.data.formats import writers
 from rl_training.wording import readable
@@ -86,6 +86,33 @@ def test_what_is_written_needs_no_options(command: Any, log: Path, targets: tupl
         for name in ("obs", "actions", "rewards", "terminations", "truncations"):
             np.testing.assert_array_equal(getattr(part, name), getattr(whole, name)[rows])
     assert all(part.bounds is not None for part in parts)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".npz", ".hdf5", ".parquet", "/"])
+def test_parts_keep_the_bounds_of_the_whole_log(command: Any, tmp_path: Path, ending: str) -> None:
+    """One run alone reaches 21, another 100; all others stay between: no part may take its own extremes."""
+    pytest.importorskip("pyarrow" if ending == ".parquet" else "numpy")
+    rows = [f"{i // 5},{i},{(21, 100)[i // 5] if i in (2, 7) else 40 + i},1,{i // 5}" for i in range(60)]
+    (tmp_path / "log.csv").write_text("\n".join(["x,y,u,reward,run", *rows]) + "\n")
+    columns = ("--columns", "obs=x,y", "--columns", "actions=u", "--columns", "episode_ids=run")
+    assert command("data", "split", "log.csv", *columns, "-o", f"a{ending}", f"b{ending}").code == 0
+    parts = [TransitionDataset.load(f"{name}{ending}") for name in "ab"]
+    for part in parts:
+        spaces = infer_spaces(part)
+        assert (spaces.action_low, spaces.action_high) == ((21.0,), (100.0,))
+    assert any(part.actions.min() > 21 or part.actions.max() < 100 for part in parts)
+    told = command("data", "info", f"a{ending}").out
+    assert "bounds [21, 100] (the smallest and largest of the log" in " ".join(told.split())
+
+
+def test_an_outlier_is_told_of_in_the_parts_too(command: Any, tmp_path: Path) -> None:
+    """The bounds of the whole log are observed: an action far from all others is doubted, as it was in the log."""
+    rows = [f"{i},{9000 if i == 7 else i % 13},1,{i // 10}" for i in range(400)]
+    (tmp_path / "log.csv").write_text("\n".join(["x,u,reward,run", *rows]) + "\n")
+    columns = ("--columns", "obs=x", "--columns", "actions=u", "--columns", "episode_ids=run")
+    command("data", "split", "log.csv", *columns, "-o", "a.csv", "b.csv")
+    found = {name: "far from all others" in command("data", "check", name).out for name in ("a.csv", "b.csv")}
+    assert any(found.values())
 
 
 def test_parquet_keeps_the_names_of_columns(command: Any, log: Path) -> None:

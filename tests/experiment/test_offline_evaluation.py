@@ -434,7 +434,12 @@ def test_other_data(run: Path, dataset: TransitionDataset, tmp_path: Path) -> No
     assert policy.evaluate_offline(half, **QUICK, store=False).data.trained_on  # rows of it, at least
     strong = TransitionDataset.from_dict(dataset.to_dict() | {"actions": 3.0 * dataset.actions})
     cautions = policy.evaluate_offline(strong, **QUICK, store=False).cautions
-    assert any("outside the bounds the policy was trained with; clipped" in caution for caution in cautions)
+    assert any("outside the bounds the policy was trained with ([" in caution for caution in cautions)
+    actions = dataset.actions.copy()
+    actions[7] = 21.0
+    one = TransitionDataset.from_dict(dataset.to_dict() | {"actions": actions})
+    cautions = policy.evaluate_offline(one, **QUICK, store=False).cautions
+    assert any(caution.startswith(f"1 of {len(one):,} actions lies outside") for caution in cautions)
 
 
 def test_rows_without_a_successor_are_not_counted(run: Path, dataset: TransitionDataset) -> None:
