@@ -461,6 +461,11 @@ def test_an_estimate_of_first_steps_is_told_as_one(
     assert "; an estimate that looks further ahead was refused" in out
     card = json.loads((tmp_path / "policy.pt2.json").read_text())["offline_evaluation"]
     assert card["cautions"][-1] == "an estimate that looks further ahead was refused, because so far"
+    whole = record | {"gamma": 1.0}
+    again = whole | {"value": None, "improvement": None, "policies": away}
+    (path / "offline_evaluations.jsonl").write_text("".join(json.dumps(one) + "\n" for one in (whole, again, near)))
+    out = command("export", path, "-o", "policy.pt2", "--format", "torch", "--member", 1, "--force").out
+    assert "; an estimate of whole episodes was refused" in out  # one that was trusted until it was made again
 
 
 def test_estimates_that_disagree_decide_nothing(

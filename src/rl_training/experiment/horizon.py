@@ -18,6 +18,7 @@ from rl_training.yaml_dialect import inline
 # What a card says of estimates that were refused beside the one it shows.
 NEWER_REFUSED = "a newer estimate was refused"
 FURTHER_REFUSED = "an estimate that looks further ahead was refused"
+WHOLE_REFUSED = "an estimate of whole episodes was refused"
 
 DEFAULT_GAMMA = 0.99  # where the algorithm has none (bc)
 LEAST_COUNTED = 0.4  # of an episode's steps, for an estimate that is one of episodes
