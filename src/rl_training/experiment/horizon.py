@@ -34,6 +34,11 @@ def steps_ahead(gamma: float) -> float:
     return 1.0 / (1.0 - gamma) if gamma < 1.0 else math.inf
 
 
+def counted_share(gamma: float, steps: float) -> float:
+    """Of an episode's steps, how much a discount counts."""
+    return 1.0 if gamma == 1.0 else (1.0 - gamma**steps) * steps_ahead(gamma) / max(steps, 1.0)
+
+
 def beginning(gamma: float, steps: float) -> str | None:
     """What part of an episode is judged, if it is its beginning alone: `the first 20 or so of 96 steps`."""
     counted = steps_ahead(gamma)
