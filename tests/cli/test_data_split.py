@@ -164,6 +164,22 @@ def test_as_a_configuration_says(command: Any, log: Path, tmp_path: Path) -> Non
     assert (TransitionDataset.load("a.npz").rewards < 0).all()
 
 
+@pytest.mark.parametrize("words", [("check", "log.csv"), ("split", "log.csv", "-o", "a.npz", "b.npz")])
+def test_a_log_with_names_of_its_own_is_read_by_its_configuration(
+    words: tuple[str, ...], mistake: Any, log: Path, tmp_path: Path
+) -> None:
+    """Which the error names: the very one that `init` wrote, or that there may be one."""
+    told = mistake("data", *words)
+    assert ", or give -c CONFIG, a configuration that says so; `rl-training init log.csv` proposes" in told
+    section = "{source: file, path: other.csv, columns: {obs: [x, y]}}"
+    (tmp_path / "config.yaml").write_text(f"algo: bc\ntotal_timesteps: 10\ndataset: {section}\n")
+    (tmp_path / "broken.yaml").write_text("a: [")
+    assert "give -c CONFIG" in mistake("data", *words)
+    (tmp_path / "my.yaml").write_text((tmp_path / "config.yaml").read_text().replace("other.csv", "log.csv"))
+    assert ", or give -c my.yaml, which says so, in place of the file" in mistake("data", *words)
+    assert "-c my.yaml" not in mistake("data", "info", "log.csv")  # which has no -c
+
+
 @pytest.mark.parametrize(("train", "aside"), [("a.npz", "b.npz"), ("a.csv", "b.csv"), ("a/", "b/")])
 def test_says_how_to_go_on(train: str, aside: str, command: Any, log: Path, tmp_path: Path) -> None:
     test_as_a_configuration_says(command, log, tmp_path)
