@@ -28,6 +28,8 @@ from small_runs import StopAt, files_under, small_config
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (extra `dev` has it)")
 
+NOTHING_HERE = "nothing was trained here yet: runs are looked for in ./runs, one elsewhere is given by its path"
+
 
 class TestExport:
     def test_one_file_and_its_card(self, command: Any, run: Path, tmp_path: Path) -> None:
@@ -165,7 +167,7 @@ class TestExport:
         assert files_under(tmp_path) == {theirs: b"theirs"}
 
     def test_no_such_run(self, mistake: Any) -> None:
-        told = "error: nowhere: no such run (nothing was trained here yet); train first: rl-training train -c FILE"
+        told = f"error: nowhere: no such run ({NOTHING_HERE}); train first: rl-training train -c FILE"
         assert mistake("export", "nowhere") == f"{told}; for data of your own `rl-training init DATA` writes FILE"
 
     def test_what_lies_one_folder_up(self, mistake: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,12 +186,14 @@ class TestExport:
         (tmp_path / "services.yml").write_text("services: {}\n")
         (tmp_path / "glass house.yaml").write_text("algo: iql\n")
         train = "rl-training train -c 'glass house.yaml'"
-        told = f"no such run (nothing was trained here yet); train first: {train}"
+        told = f"no such run ({NOTHING_HERE}); train first: {train}"
         assert mistake(*words, "first") == f"error: first: {told}"
         (tmp_path / "other.yaml").write_text("algo: iql\n")
         assert mistake(*words, "glass-house") == f"error: glass-house: {told}"
         (tmp_path / "runs").mkdir()
         assert mistake(*words, "first") == f"error: runs/first: {told.replace(repr('glass house.yaml'), 'FILE')}"
+        there = mistake(*words, tmp_path / "elsewhere" / "first")
+        assert "no such run (nothing was trained here yet); train first" in there
         told = f"is a configuration, not a run; {train} makes one"
         assert mistake(*words, "glass house.yaml") == f"error: glass house.yaml: {told}"
 
