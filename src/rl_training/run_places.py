@@ -148,7 +148,9 @@ def train_first(path: Path) -> str:
         (like,) = found
     name = "FILE" if like is None else shlex.quote(str(found[like]))
     way = "" if found else "; for data of your own `rl-training init DATA` writes FILE"
-    return f" (nothing was trained here yet); train first: rl-training train -c {name}{way}"
+    is_name = len(path.parts) == 1 or path.parent == Path(RUNS_DIR)
+    where = f": runs are looked for in ./{RUNS_DIR}, one elsewhere is given by its path" if is_name else ""
+    return f" (nothing was trained here yet{where}); train first: rl-training train -c {name}{way}"
 
 
 def is_configuration(path: Path) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from rl_training.cli import data_split
-from rl_training.data import TransitionDataset
+from rl_training.data import TransitionDataset, infer_spaces
 from rl_training.data.column_names import names_of
 from rl_training.data.formats import writers
 from rl_training.wording import readable
@@ -88,6 +88,33 @@ def test_what_is_written_needs_no_options(command: Any, log: Path, targets: tupl
     assert all(part.bounds is not None for part in parts)
 
 
+@pytest.mark.parametrize("ending", [".csv", ".npz", ".hdf5", ".parquet", "/"])
+def test_parts_keep_the_bounds_of_the_whole_log(command: Any, tmp_path: Path, ending: str) -> None:
+    """One run alone reaches 21, another 100; all others stay between: no part may take its own extremes."""
+    pytest.importorskip("pyarrow" if ending == ".parquet" else "numpy")
+    rows = [f"{i // 5},{i},{(21, 100)[i // 5] if i in (2, 7) else 40 + i},1,{i // 5}" for i in range(60)]
+    (tmp_path / "log.csv").write_text("\n".join(["x,y,u,reward,run", *rows]) + "\n")
+    columns = ("--columns", "obs=x,y", "--columns", "actions=u", "--columns", "episode_ids=run")
+    assert command("data", "split", "log.csv", *columns, "-o", f"a{ending}", f"b{ending}").code == 0
+    parts = [TransitionDataset.load(f"{name}{ending}") for name in "ab"]
+    for part in parts:
+        spaces = infer_spaces(part)
+        assert (spaces.action_low, spaces.action_high) == ((21.0,), (100.0,))
+    assert any(part.actions.min() > 21 or part.actions.max() < 100 for part in parts)
+    told = command("data", "info", f"a{ending}").out
+    assert "bounds [21, 100] (the smallest and largest of the log" in " ".join(told.split())
+
+
+def test_an_outlier_is_told_of_in_the_parts_too(command: Any, tmp_path: Path) -> None:
+    """The bounds of the whole log are observed: an action far from all others is doubted, as it was in the log."""
+    rows = [f"{i},{9000 if i == 7 else i % 13},1,{i // 10}" for i in range(400)]
+    (tmp_path / "log.csv").write_text("\n".join(["x,u,reward,run", *rows]) + "\n")
+    columns = ("--columns", "obs=x", "--columns", "actions=u", "--columns", "episode_ids=run")
+    command("data", "split", "log.csv", *columns, "-o", "a.csv", "b.csv")
+    found = {name: "far from all others" in command("data", "check", name).out for name in ("a.csv", "b.csv")}
+    assert any(found.values())
+
+
 def test_parquet_keeps_the_names_of_columns(command: Any, log: Path) -> None:
     pytest.importorskip("pyarrow")
     command("data", "split", log, *READING, "-o", "a.parquet", "b.parquet")
@@ -135,6 +162,22 @@ def test_as_a_configuration_says(command: Any, log: Path, tmp_path: Path) -> Non
     (tmp_path / "my.yaml").write_text(f"algo: bc\ntotal_timesteps: 10\ndataset: {section}\n")
     assert command("data", "split", "-c", "my.yaml", "-o", "a.npz", "b.npz").code == 0
     assert (TransitionDataset.load("a.npz").rewards < 0).all()
+
+
+@pytest.mark.parametrize("words", [("check", "log.csv"), ("split", "log.csv", "-o", "a.npz", "b.npz")])
+def test_a_log_with_names_of_its_own_is_read_by_its_configuration(
+    words: tuple[str, ...], mistake: Any, log: Path, tmp_path: Path
+) -> None:
+    """Which the error names: the very one that `init` wrote, or that there may be one."""
+    told = mistake("data", *words)
+    assert ", or give -c CONFIG, a configuration that says so; `rl-training init log.csv` proposes" in told
+    section = "{source: file, path: other.csv, columns: {obs: [x, y]}}"
+    (tmp_path / "config.yaml").write_text(f"algo: bc\ntotal_timesteps: 10\ndataset: {section}\n")
+    (tmp_path / "broken.yaml").write_text("a: [")
+    assert "give -c CONFIG" in mistake("data", *words)
+    (tmp_path / "my.yaml").write_text((tmp_path / "config.yaml").read_text().replace("other.csv", "log.csv"))
+    assert ", or give -c my.yaml, which says so, in place of the file" in mistake("data", *words)
+    assert "-c my.yaml" not in mistake("data", "info", "log.csv")  # which has no -c
 
 
 @pytest.mark.parametrize(("train", "aside"), [("a.npz", "b.npz"), ("a.csv", "b.csv"), ("a/", "b/")])

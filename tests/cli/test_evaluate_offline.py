@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -13,9 +14,10 @@ import numpy as np
 import pytest
 import torch
 
-from rl_training.cli import evaluating_offline, judging, training
+from rl_training.cli import evaluating_offline, judging, next_estimates, training
 from rl_training.cli.known_quality import quality
 from rl_training.cli.other_data import read_as_the_runs
+from rl_training.cli.split_anew import SplitAnew, split_anew
 from rl_training.data.doctor.wording import alike
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.errors import ColumnsError, ConfigError, DataError
@@ -32,6 +34,9 @@ from rl_training.runtime.trainer import train
 from small_runs import small_config
 
 QUICK = ("--updates", 20, "--repeats", 2)
+SPLIT = SplitAnew(
+    "rl-training data split -c config.yaml --held-out 0.5 -o train-2.csv aside-2.csv", "train-2.csv", "aside-2.csv"
+)
 
 
 @pytest.fixture(scope="module")
@@ -118,8 +123,8 @@ def test_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
         (
             [Doubt("it diverged", nearer=True)],
             [
-                "next: rl-training data split --held-out 0.5  # 10 episodes may be too few; set more aside, and"
-                " train on the others",
+                "next: rl-training data split -c config.yaml --held-out 0.5 -o train-2.csv aside-2.csv  # 10 episodes"
+                " may be too few: train anew on train-2.csv, then judge that run by aside-2.csv",
                 "--gamma 0.95  # judges the first 20 or so of 200 steps of an episode, not the whole; about 0:50,"
                 " 3:20 if it does not settle",
             ],
@@ -127,8 +132,8 @@ def test_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
         (  # more updates would be in vain, as another reason stays
             [Doubt("it lies behind its cut", nearer=True), Doubt("the value still moved", updates=10_000)],
             [
-                "next: rl-training data split --held-out 0.5  # 10 episodes may be too few; set more aside, and"
-                " train on the others",
+                "next: rl-training data split -c config.yaml --held-out 0.5 -o train-2.csv aside-2.csv  # 10 episodes"
+                " may be too few: train anew on train-2.csv, then judge that run by aside-2.csv",
                 "--gamma 0.95  # judges the first 20 or so of 200 steps of an episode, not the whole; about 0:50,"
                 " 3:20 if it does not settle",
             ],
@@ -144,11 +149,68 @@ def test_what_to_do_next(runs: dict[str, Path], reasons: list[Doubt], expected: 
     refused = tuple(replace(policy, why_not=tuple(reasons)) for policy in found.policies)
     settings = found.settings.model_copy(update={"updates": 5_000})
     made = replace(found, policies=refused, updates=5_000, settings=settings)
-    one = evaluating_offline.Estimated(Path("a run"), "best", made, 50.0)
-    asked = evaluating_offline.AskedOffline("other.npz", None, None, None, "best", None, stochastic=False)
+    one = next_estimates.Estimated(Path("a run"), "best", made, 50.0, split=SPLIT)
+    asked = next_estimates.AskedOffline("other.npz", None, None, None, "best", None, stochastic=False)
     start = "next: rl-training evaluate 'a run' --offline --which best --data other.npz "
     lines = [words if words.startswith("next: ") else start + words for words in expected]
-    assert list(evaluating_offline._next(one, asked)) == lines
+    assert list(next_estimates.next_steps(one, asked)) == lines
+
+
+@pytest.mark.parametrize(
+    ("trusted", "expected"),
+    [
+        (
+            None,
+            [
+                "  # the run's own discount, 0.99, counts about 43% of an episode of 200 steps; about 0:50, 3:20 if",
+                SPLIT,
+            ],
+        ),
+        (True, [SPLIT]),  # it stands already
+        (False, [SPLIT, " --gamma 0.95  # judges the first 20 or so of 200 steps"]),
+    ],
+)
+def test_the_runs_own_discount_comes_before_a_nearer_one(
+    runs: dict[str, Path], trusted: bool | None, expected: list[Any]
+) -> None:
+    """Where a larger one was asked for and refused, unless it was judged already."""
+    found = load_policy(runs["two"]).evaluate_offline(updates=10, repeats=2, store=False)
+    refused = tuple(replace(policy, why_not=(Doubt("it diverged", nearer=True),)) for policy in found.policies)
+    settings = found.settings.model_copy(update={"updates": 5_000})
+    made = replace(found, policies=refused, updates=5_000, settings=settings, gamma=1.0)
+    one = next_estimates.Estimated(Path("run"), "last", made, 50.0, split=SPLIT, own_gamma=0.99, own_trusted=trusted)
+    asked = next_estimates.AskedOffline("other.npz", None, None, 1.0, "last", None, stochastic=False)
+    told = list(next_estimates.next_steps(one, asked))
+    start = "next: rl-training evaluate run --offline --data other.npz"
+    begins = [f"next: {words.command}" if words is SPLIT else start + words for words in expected]
+    assert [line.startswith(words) for line, words in zip(told, begins, strict=True)] == [True] * len(begins)
+
+
+def test_what_has_to_be_typed_to_set_more_episodes_aside(command: Any, tmp_path: Path) -> None:
+    """It runs as it stands: by the configuration of the log, or else by options; into files that are not there yet."""
+    rows = [f"{i // 5},{i % 5},{i / 100},{i % 3},{int(i % 5 == 4)}" for i in range(100)]
+    (tmp_path / "my log.csv").write_text("\n".join(["batch,minute,fan [%],cost [EUR],end", *rows]) + "\n")
+    columns = "{obs: minute, actions: 'fan [%]', rewards: 'cost [EUR]', episode_ids: batch, terminations: end}"
+    section = f"{{source: file, path: my log.csv, columns: {columns}, rewards_are: costs}}"
+    Path("mine.yaml").write_text(f"algo: bc\ntotal_timesteps: 10\ndataset: {section}\n")
+    assert command("data", "split", "-c", "mine.yaml", "-o", "train.csv", "aside.csv").code == 0
+    run = train(small_config(tmp_path / "train.csv", tmp_path)).run.path
+    one = split_anew(load_policy(run))
+    assert one is not None
+    assert one.command == "rl-training data split -c mine.yaml --held-out 0.5 -o train-2.csv aside-2.csv"
+    Path("mine.yaml").unlink()
+    other = split_anew(load_policy(run))
+    assert other is not None
+    assert other.command.startswith("rl-training data split 'my log.csv' --columns obs=minute ")
+    assert command(*shlex.split(other.command)[1:]).code == 0
+    sizes = [TransitionDataset.load(name).n_episodes for name in ("train-2.csv", "aside-2.csv")]
+    assert sizes == [10, 10]
+    whole = split_anew(load_policy(train(small_config(tmp_path / "aside-2.csv", tmp_path, name="other")).run.path))
+    assert whole is not None
+    assert "'my log.csv'" in whole.command
+    assert whole.train == "train-2-2.csv"
+    Path("my log.csv").unlink()
+    assert split_anew(load_policy(run)) is None
 
 
 @pytest.mark.parametrize(
@@ -178,33 +240,57 @@ def test_what_may_decide_it(
     repeats = np.stack([gain + apart * np.array([-1.0, -1.0, 0.0, 1.0, 1.0]), np.zeros(5)], 1)
     changes = {"policies": (sure,), "behaviour_value": Estimate(0.0), "behaviour_missed": 0.0, "repeats": repeats}
     longer = "rl-training resume run --total-timesteps 40" if resumable else None
-    one = evaluating_offline.Estimated(Path("run"), "last", replace(found, **changes), 50.0, RETURNS, longer)
-    asked = evaluating_offline.AskedOffline(None, None, None, 0.9, "last", None, stochastic=False)
-    told = list(evaluating_offline._next(one, asked))
+    one = next_estimates.Estimated(Path("run"), "last", replace(found, **changes), 50.0, RETURNS, longer)
+    asked = next_estimates.AskedOffline(None, None, None, 0.9, "last", None, stochastic=False)
+    told = list(next_estimates.next_steps(one, asked))
     assert len(told) == len(expected)
     assert all(line.startswith(f"next: rl-training {words}") for line, words in zip(told, expected, strict=True))
+
+
+def test_more_resamples_are_no_way_where_left_out_episodes_were_missed(runs: dict[str, Path]) -> None:
+    """That error is in no spread of resamples; of a log that has so many, more episodes can be set aside."""
+    found = load_policy(runs["two"]).evaluate_offline(updates=10, repeats=5, store=False)
+    (policy,) = found.policies
+    repeats = np.stack([3.0 + 0.1 * np.array([-1.0, -1.0, 0.0, 1.0, 1.0]), np.zeros(5)], 1)
+    sure = replace(policy, value=Estimate(3.0), why_not=(), missed=1.0)
+    changes = {"policies": (sure,), "behaviour_value": Estimate(0.0), "behaviour_missed": 0.0, "repeats": repeats}
+    made = replace(found, **changes)
+    asked = next_estimates.AskedOffline("aside.csv", None, None, None, "last", None, stochastic=False)
+    one = next_estimates.Estimated(Path("run"), "last", made, 50.0, RETURNS, "longer", SPLIT, of_log=40)
+    (told,) = next_estimates.next_steps(one, asked)
+    assert told.startswith(
+        f"next: {SPLIT.command}  # not decided: some 20 episodes might show it, 10 do not: train anew on"
+    )
+    (told,) = next_estimates.next_steps(replace(one, of_log=20), asked)
+    assert "--data MORE  # not decided; MORE: some 20 episodes" in told
+    apart = repeats + np.array([[-1.0, 0.0], [-1.0, 0.0], [0.0, 0.0], [1.0, 0.0], [1.0, 0.0]])
+    calm = replace(made, policies=(replace(sure, missed=0.0),), repeats=apart)
+    (told,) = next_estimates.next_steps(replace(one, found=calm), asked)
+    assert "--repeats 20  # not decided: more resamples narrow the interval" in told
 
 
 def test_training_goes_on_from_the_newest_checkpoint(data_file: Path, tmp_path: Path) -> None:
     """Whichever was judged, and by whatever path: `resume` takes a run, and a budget beyond where it stands."""
     run = train(small_config(data_file, tmp_path, checkpoint_interval=10)).run.path
     for named, which in ((run, "last"), (run, 10), (run / "checkpoints" / "step-10", "last")):
-        told = evaluating_offline._longer(named, load_policy(named, which))
+        told = next_estimates._longer(named, load_policy(named, which))
         assert told == f"rl-training resume {run} --total-timesteps 40"
     assert manager.resume(run, total_timesteps=40).progress.steps == 40
 
 
 def test_the_next_command_asks_for_the_same(runs: dict[str, Path]) -> None:
     found = load_policy(runs["two"]).evaluate_offline(updates=10, repeats=2, store=False)
-    asked = evaluating_offline.AskedOffline(None, 5_000, 7, 0.9995, "last", [1, 0], stochastic=True)
+    asked = next_estimates.AskedOffline(None, 5_000, 7, 0.9995, "last", [1, 0], stochastic=True)
     kept = "next: rl-training evaluate run --offline --repeats 7 --seeds 1,0 --stochastic "
     for reason, words in (
         (Doubt("it still moves", updates=9_000), "--gamma 0.9995 --updates 9000  "),
         (Doubt("it went away", nearer=True), "--gamma 0.998  "),
     ):
         refused = tuple(replace(policy, why_not=(reason,)) for policy in found.policies)
-        one = evaluating_offline.Estimated(Path("run"), "last", replace(found, policies=refused, gamma=0.9995), 50.0)
-        (told,) = evaluating_offline._next(one, asked)
+        one = next_estimates.Estimated(
+            Path("run"), "last", replace(found, policies=refused, gamma=0.9995), own_gamma=0.9995
+        )
+        (told,) = next_estimates.next_steps(one, asked)
         assert told.startswith(kept + words)
 
 
@@ -461,6 +547,11 @@ def test_an_estimate_of_first_steps_is_told_as_one(
     assert "; an estimate that looks further ahead was refused" in out
     card = json.loads((tmp_path / "policy.pt2.json").read_text())["offline_evaluation"]
     assert card["cautions"][-1] == "an estimate that looks further ahead was refused, because so far"
+    whole = record | {"gamma": 1.0}
+    again = whole | {"value": None, "improvement": None, "policies": away}
+    (path / "offline_evaluations.jsonl").write_text("".join(json.dumps(one) + "\n" for one in (whole, again, near)))
+    out = command("export", path, "-o", "policy.pt2", "--format", "torch", "--member", 1, "--force").out
+    assert "; an estimate of whole episodes was refused" in out  # one that was trusted until it was made again
 
 
 def test_estimates_that_disagree_decide_nothing(

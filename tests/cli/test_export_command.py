@@ -17,8 +17,9 @@ import numpy as np
 import pytest
 
 from rl_training import yaml_dialect
-from rl_training.cli.known_quality import quality
+from rl_training.cli.known_quality import quality, value_of
 from rl_training.data.formats import atomic
+from rl_training.experiment.costs import Shown
 from rl_training.experiment.shipping import exporting
 from rl_training.experiment.shipping.hub import SCRIPT, page
 from rl_training.run_places import LOCK
@@ -26,6 +27,8 @@ from rl_training.runtime.trainer import train
 from small_runs import StopAt, files_under, small_config
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (extra `dev` has it)")
+
+NOTHING_HERE = "nothing was trained here yet: runs are looked for in ./runs, one elsewhere is given by its path"
 
 
 class TestExport:
@@ -164,7 +167,7 @@ class TestExport:
         assert files_under(tmp_path) == {theirs: b"theirs"}
 
     def test_no_such_run(self, mistake: Any) -> None:
-        told = "error: nowhere: no such run (nothing was trained here yet); train first: rl-training train -c FILE"
+        told = f"error: nowhere: no such run ({NOTHING_HERE}); train first: rl-training train -c FILE"
         assert mistake("export", "nowhere") == f"{told}; for data of your own `rl-training init DATA` writes FILE"
 
     def test_what_lies_one_folder_up(self, mistake: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,12 +186,14 @@ class TestExport:
         (tmp_path / "services.yml").write_text("services: {}\n")
         (tmp_path / "glass house.yaml").write_text("algo: iql\n")
         train = "rl-training train -c 'glass house.yaml'"
-        told = f"no such run (nothing was trained here yet); train first: {train}"
+        told = f"no such run ({NOTHING_HERE}); train first: {train}"
         assert mistake(*words, "first") == f"error: first: {told}"
         (tmp_path / "other.yaml").write_text("algo: iql\n")
         assert mistake(*words, "glass-house") == f"error: glass-house: {told}"
         (tmp_path / "runs").mkdir()
         assert mistake(*words, "first") == f"error: runs/first: {told.replace(repr('glass house.yaml'), 'FILE')}"
+        there = mistake(*words, tmp_path / "elsewhere" / "first")
+        assert "no such run (nothing was trained here yet); train first" in there
         told = f"is a configuration, not a run; {train} makes one"
         assert mistake(*words, "glass house.yaml") == f"error: glass house.yaml: {told}"
 
@@ -254,8 +259,21 @@ class TestQuality:
                     cautions=["an estimate that looks further ahead was refused, because so"],
                 ),
                 "better than the behaviour that recorded the data over the first 20 or so of 96 steps of an episode:"
-                " improvement +3.25, 95% interval 1.5 to 5, estimated from the data alone; an estimate that looks"
-                " further ahead was refused",
+                " improvement +3.25 discounted by 0.95, 95% interval 1.5 to 5, estimated from the data alone; an"
+                " estimate that looks further ahead was refused",
+            ),
+            (
+                estimate(
+                    3.25,
+                    1.5,
+                    5.0,
+                    gamma=0.99,
+                    data={"share_trained_on": 1.0},
+                    cautions=["an estimate of whole episodes was refused, because so"],
+                ),
+                "better than the behaviour that recorded the data: improvement +3.25 discounted by 0.99, 95% interval"
+                " 1.5 to 5, estimated from the data alone, by the episodes it was trained on, which flatters it; an"
+                " estimate of whole episodes was refused",
             ),
             (
                 estimate(3.25, 1.5, 5.0, disagreement="two estimates disagree: this; that"),
@@ -270,6 +288,22 @@ class TestQuality:
     )
     def test_estimated(self, found: dict[str, Any], told: str) -> None:
         assert quality(self.BARE | {"offline_evaluation": found}, Path("first"), "last") == told
+
+    @pytest.mark.parametrize(
+        ("gamma", "told"),
+        [
+            (0.99, "cost 44.6 EUR discounted by 0.99, against 50.8 as recorded"),
+            (1.0, "cost 44.6 EUR undiscounted, against 50.8 as recorded"),
+        ],
+    )
+    def test_a_discounted_cost_stands_beside_the_recorded_one(self, gamma: float, told: str) -> None:
+        """Beside the costs of whole episodes, which training tells, it would look like a saving of a third."""
+        behaviour = {"value": {"value": -50.77, "low": -55.7, "high": -45.8}}
+        found = {"value": {"value": -44.62}, "behaviour": behaviour, "gamma": gamma, "data": {"share_trained_on": 0.0}}
+        assert value_of(found, Shown(True, "EUR")) == told
+        assert value_of(found | {"data": {"share_trained_on": 1.0}}, Shown(True, "EUR")).startswith(
+            f"{told}, by the ep"
+        )
 
     @pytest.mark.parametrize(
         ("of_data", "told"),

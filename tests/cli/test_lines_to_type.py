@@ -348,3 +348,11 @@ def test_a_state_is_an_observation(mistake: Any, tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("x,u,r\n" + "1,2,3\n" * 9)
     words = ["--columns", "state=x", "--columns", "actions=u"]
     assert "no field 'state'; did you mean 'obs'?" in mistake("data", "info", "log.csv", *words)
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"), [(("A", "B"), "A B"), (("my run", "B"), "'my run' B"), ((), "RUN RUN"), (("A",), "RUN RUN")]
+)
+def test_two_runs_are_compared_by_an_option_of_runs(words: tuple[str, ...], meant: str, mistake: Any) -> None:
+    told = f"No such command 'compare'; did you mean `rl-training runs --compare {meant}`?"
+    assert told in mistake("compare", *words)

@@ -221,6 +221,25 @@ class TestTwoRuns:
         assert "Held out: " in text
         assert "no held-out" not in text
 
+    def test_held_out_data_that_cannot_be_used_are_told_of_and_actions_outside_are_clipped(
+        self, write: Any, command: Any, folder: Path
+    ) -> None:
+        log = TransitionDataset.load(folder / "log.npz")
+        actions = log.actions.copy()
+        actions[3] = 70.0
+        TransitionDataset.from_dict(log.to_dict() | {"actions": actions}).save("far.npz")
+        asked = ("report", folder / "one", "-o", "far.html", "--force", "--held-out")
+        code, _, err = command(*asked, "far.npz")
+        assert code == 0
+        assert f"warning: far.npz: 1 of {len(log):,} actions lies outside the bounds the policy was trained with" in err
+        assert "Held out: far.npz" in Reader(Path("far.html").read_text()).text
+        wide = np.concatenate([log.actions, log.actions], axis=1)
+        TransitionDataset.from_dict(log.to_dict() | {"actions": wide}).save("wide.npz")
+        code, _, err = command(*asked, "wide.npz")
+        said = "warning: wide.npz cannot be used as held-out episodes: actions have 2 columns, but"
+        assert (code, said in err) == (0, True)
+        assert said in Reader(Path("far.html").read_text()).text
+
     def test_held_out_data_are_read_as_the_runs_own(self, write: Any, command: Any, mistake: Any) -> None:
         made = np.random.default_rng(0).uniform(-1, 1, (60, 4))
         columns = {"obs": ["a", "b"], "actions": "u", "rewards": "r", "terminations": "end"}

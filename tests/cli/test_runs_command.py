@@ -115,12 +115,28 @@ class TestOffline:
             path = make_run(name, last=None, step=50)
             (path / "offline_evaluations.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
         out = command("runs", "--sort", "name").out
-        for said in (" 60.0 better ", " 60.0 not shown ", " 60.0 worse ", " 60.0 disputed ", " refused "):
+        near = " 60.0 (γ 0.99)"
+        for said in (" 60.0 better ", f"{near} not shown ", f"{near} worse ", " 60.0 disputed ", " refused "):
             assert said in out
+        assert "γ: its discount; such a value is not the sum of a whole episode\n" in out
         assert "disputed: estimates disagree whether it is better; refused: not to be trusted" in out
         told = {run["name"]: run["offline_says"] for run in json.loads(command("runs", "--json").out)}
         expected = {"good": "better", "open": "not shown", "bad": "worse", "torn": "disputed", "none": "refused"}
         assert told == expected | {"undone": "refused"}
+
+    def test_on_the_episodes_of_the_training(self, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("COLUMNS", "200")
+        for name, share in (("own", 1.0), ("others", 0.0)):
+            record = estimate(0.99, 1.0, 2.0) | {"data": {"fingerprint": "f", "share_trained_on": share}}
+            path = make_run(name, last=None, step=50)
+            (path / "offline_evaluations.jsonl").write_text(json.dumps(record) + "\n")
+        out = command("runs").out
+        assert " 60.0 (γ 0.99, trained on) better " in out
+        assert " 60.0 (γ 0.99) better " in out
+        assert "trained on: judged by episodes that it was trained on, which flatters it" in out
+        told = {run["name"]: run for run in json.loads(command("runs", "--json").out)}
+        assert [told["own"]["offline_trained_on"], told["others"]["offline_trained_on"]] == [1.0, 0.0]
+        assert told["own"]["offline_gamma"] == 0.99
 
     def test_without_any_there_is_no_column(self, command: Any) -> None:
         make_run("a")

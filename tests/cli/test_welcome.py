@@ -15,5 +15,7 @@ def test_alone_it_fits_a_screen_and_shows_the_way(command: Any) -> None:
         out.index(f"rl-training {word}") for word in ("init", "data check", "data split", "train", "runs", "evaluate")
     ]
     assert places == sorted(places)
+    assert "rl-training data check -c config.yaml" in out  # a real log's columns have names of their own
+    assert "rl-training data split -c config.yaml -o train.csv aside.csv" in out
     assert "rl-training COMMAND --help" in out
     assert "rl-training evaluate RUN [--offline]" in out

@@ -29,6 +29,8 @@ from rl_training.experiment.offline_doubts import (
 )
 from rl_training.experiment.shipping.card import offline_evaluation
 from rl_training.experiment.statistics import Estimate
+from rl_training.experiment.stored_estimates import gain_between
+from rl_training.experiment.stray_fits import caution_of_strays, stray_fits, without_strays
 from rl_training.runtime.fitted_evaluation import FittedValues, OfflineEvaluationConfig
 from rl_training.runtime.model_rollouts import ModelledValues
 from rl_training.runtime.modelled_ends import ModelledEnds
@@ -56,7 +58,7 @@ def fitted(**changes: Any) -> FittedValues:
         "allowed": (-40.0, 0.0),
         "observed": returns,
         "behind": np.zeros(20),
-        "after": np.zeros((2, 20)),
+        "after": np.zeros((3, 2, 20)),
         "updates": 5_000,
     }
     return FittedValues(**values | changes)
@@ -215,7 +217,7 @@ class TestDoubts:
 
     def test_what_lies_behind_the_cuts_does_not_help_to_find_it(self) -> None:
         """-12 in all of which -3 are fitted behind the cuts: the recorded steps are fitted as -9, and returned -12."""
-        cut = fitted(behind=np.full(20, 0.1), after=np.full((2, 20), -30.0))
+        cut = fitted(behind=np.full(20, 0.1), after=np.full((3, 2, 20), -30.0))
         (said,) = doubts(cut, 0, 0.0)
         assert "the behaviour itself is fitted as -9" in said
         assert doubts(replace(cut, observed=cut.observed + 3.0), 0, 0.0) == []
@@ -282,6 +284,59 @@ class TestDoubts:
         few = replace(sound, starts=sound.starts[..., :9], weights=np.full((3, 9), 1 / 9), observed=sound.observed[:9])
         said = doubts(few, 0, 0.0)[0]
         assert said.startswith(f"there are only 9 episodes, and an interval needs at least {FEWEST_EPISODES}")
+
+
+class TestStrayFits:
+    """A single fit among many that diverges."""
+
+    def many(self, count: int = 20, **last: float) -> FittedValues:
+        """As `fitted` by so many repeats, the last of them far away."""
+        rng = np.random.default_rng(0)
+        base, apart = fitted(), rng.normal(0.0, 0.1, count)
+        starts = base.starts[1] + apart[:, None, None]
+        starts[-1, 0] += last.get("far", 0.0)
+        course = np.broadcast_to(starts.mean(-1), (10, count, 2)).copy()
+        course[:-1, -1, 0] -= last.get("moved", 0.0)
+        return fitted(
+            starts=starts,
+            weights=np.full((count, 20), 0.05),
+            course=course,
+            td_errors=np.full((2, count, 2), 1.0),
+            left_out=np.zeros((count, 2)),
+            extremes=np.stack((np.full((count, 2), -20.0), np.full((count, 2), -1.0))),
+            after=np.zeros((count, 2, 20)),
+        )
+
+    def test_one_in_ten_at_most_is_left_out(self) -> None:
+        for count, left_out in ((20, [19]), (10, [9]), (9, []), (5, [])):
+            assert stray_fits(self.many(count, far=-20.0, moved=-4.0)) == left_out
+        several = self.many(20, far=-20.0, moved=-4.0)
+        several.starts[16:18, 0] -= 30.0
+        several.course[-1, 16:18, 0] -= 30.0
+        assert stray_fits(several) == []  # three of twenty: it is no longer about single fits
+
+    def test_one_that_has_settled_far_away_stays(self) -> None:
+        """It may be what its episodes say."""
+        assert stray_fits(self.many(far=-20.0)) == []
+        assert stray_fits(self.many(moved=-4.0)) == []
+        assert stray_fits(self.many(far=-2.0, moved=-2.0)) == []  # no more than the episodes differ
+
+    def test_a_value_that_cannot_be(self) -> None:
+        for far in (np.nan, -100.0):
+            assert stray_fits(self.many(far=far)) == [19]
+
+    def test_the_others_are_judged_as_ever(self) -> None:
+        one = self.many(far=-300.0, moved=-40.0)
+        assert doubts(one, 0, 0.0)
+        assert unsettled(one)
+        kept = without_strays(one)
+        assert doubts(kept, 0, 0.0) == []
+        assert not unsettled(kept)
+        assert (kept.repeats.shape, kept.values[0]) == ((19, 2), pytest.approx(-10.0, abs=0.2))
+        (said,) = caution_of_strays(one, [19], [4])
+        assert said.startswith("1 of 20 resamples is left out, as its fit diverges (seed 4: -309.9")
+        assert "the behaviour" not in said
+        assert caution_of_strays(one, [], [4]) == []
 
 
 def test_student() -> None:
@@ -381,6 +436,24 @@ def test_stored_and_the_same_every_time(run: Path) -> None:
     assert one.data.episodes == 10
 
 
+def test_a_resample_that_is_left_out_keeps_its_place(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the record, so that runs are compared by the same resamples."""
+    policy = load_policy(run)
+    whole = policy.evaluate_offline(updates=10, repeats=10, store=False)
+    monkeypatch.setattr(module, "stray_fits", lambda _: [3])
+    found = policy.evaluate_offline(updates=10, repeats=10, store=False)
+    told, other = found.to_json(), whole.to_json()
+    assert (found.left_out, len(found.repeats), told["repeats"], told["resamples_left_out"]) == ((3,), 9, 10, [3])
+    assert told["of_every_repeat"][3] == [None] * (len(found.policies) + 1)
+    assert told["of_every_repeat"][4] == other["of_every_repeat"][4]
+    for record in (told, other):
+        for one in record["policies"]:
+            one["not_trusted_because"] = []
+        record["value"] = {"value": 1.0}
+    assert gain_between(told, other) is not None
+    assert gain_between({**told, "of_every_repeat": [[None] * 3] * 10}, other) is None
+
+
 def test_the_mean_over_seeds_is_that_of_the_trusted(run: Path) -> None:
     found = load_policy(run).evaluate_offline(**QUICK, store=False)
     first, second = found.policies
@@ -434,7 +507,12 @@ def test_other_data(run: Path, dataset: TransitionDataset, tmp_path: Path) -> No
     assert policy.evaluate_offline(half, **QUICK, store=False).data.trained_on  # rows of it, at least
     strong = TransitionDataset.from_dict(dataset.to_dict() | {"actions": 3.0 * dataset.actions})
     cautions = policy.evaluate_offline(strong, **QUICK, store=False).cautions
-    assert any("outside the bounds the policy was trained with; clipped" in caution for caution in cautions)
+    assert any("outside the bounds the policy was trained with ([" in caution for caution in cautions)
+    actions = dataset.actions.copy()
+    actions[7] = 21.0
+    one = TransitionDataset.from_dict(dataset.to_dict() | {"actions": actions})
+    cautions = policy.evaluate_offline(one, **QUICK, store=False).cautions
+    assert any(caution.startswith(f"1 of {len(one):,} actions lies outside") for caution in cautions)
 
 
 def test_rows_without_a_successor_are_not_counted(run: Path, dataset: TransitionDataset) -> None:

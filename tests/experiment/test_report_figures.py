@@ -314,19 +314,18 @@ class TestProse:
         assert code_in_prose(html) == expected
 
 
-def test_no_line_runs_through_the_names_of_estimates() -> None:
-    """A ground as wide as the name hides the line behind it, and the name is drawn on that."""
-    drawn = forest([("a run, mean of 3 seeds", Estimate(1.0, -1.0, 3.0), 0)], "saving", 440, middle=0.0)
-    ground = re.search(r'<rect class="ground" x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)"/>', drawn)
-    name = re.search(r'<text class="name" text-anchor="start" x="([\d.]+)" y="([\d.]+)">', drawn)
-    assert ground is not None
-    assert name is not None
-    assert drawn.index('class="rule"') < ground.start() < name.start()
-    left, top, width, height = map(float, ground.groups())
-    x, y = map(float, name.groups())
-    assert left < x
-    assert top < y - 9 < y + 2 < top + height
-    assert width > 6 * len("a run, mean of 3 seeds")
+def test_no_line_runs_through_a_name() -> None:
+    """Where zero is under the names: the dashed line stands beside the bars alone."""
+    names = ["a run, seed 0", "a run, seed 1", "a run, mean of 3 seeds"]
+    for width in (420, 440, 960):
+        drawn = forest([(name, Estimate(1.0, -1.0, 3.0), 0) for name in names], "saving", width, middle=0.0)
+        lines = [tuple(map(float, found)) for found in re.findall(r'class="rule" d="M[\d.]+ ([\d.]+)V([\d.]+)"', drawn)]
+        texts = [float(y) for y in re.findall(r'<text class="name" [^>]*y="([\d.]+)"', drawn)]
+        bars = [float(y) for y in re.findall(r'<path class="line" d="M[\d.]+ ([\d.]+)H', drawn)]
+        assert len(lines) == len(texts) == len(bars) == len(names)
+        for (top, bottom), bar in zip(lines, bars, strict=True):
+            assert top <= bar - 5 < bar + 5 <= bottom
+            assert not any(top < y + 4 and y - 12 < bottom for y in texts)
 
 
 def test_what_lies_beyond_an_axis_of_distances() -> None:

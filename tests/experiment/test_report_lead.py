@@ -59,7 +59,8 @@ class TestWhetherTheEpisodesWereTrainedOn:
         file.write_text(json.dumps(refused) + "\n" + json.dumps(own) + "\n")
         text = lead_of(run)
         assert "which flatters it: on aside.npz, not trained on, no estimate could be trusted. Nobody" in text
-        assert "Set more episodes aside, rl-training data split --held-out 0.5, train on the others, and" in text
+        split = r"rl-training data split -c \S+config.yaml --held-out 0.5 -o train(-2)?.npz aside(-2)?.npz"
+        assert re.search(rf"Set more episodes aside, {split}, train anew on the others, and", text)
 
     def test_estimates_of_either_discount_are_shown(self, run: Path) -> None:
         self.lead(run, {"share_trained_on": 0.0, "fingerprint": "f"})
@@ -143,9 +144,8 @@ class TestTheNextCommand:
     def test_a_nearer_horizon(self, run: Path) -> None:
         """Of what diverges, as in the terminal; of few episodes first a larger part that is set aside."""
         text = self.lead(run, 5, 0.0, ("it diverged; record more, or look less far ahead with a smaller --gamma",))
-        assert "Next Set more episodes aside, and train on the others: rl-training data split --held-out 0.5." in (
-            text.replace("Next", "Next ")
-        )
+        split = r"rl-training data split -c \S+config.yaml --held-out 0.5 -o train(-2)?.npz aside(-2)?.npz"
+        assert re.search(rf"Next ?Set more episodes aside, and train anew on the others: {split}\.", text)
         assert re.search(
             r"Or look less far ahead: rl-training evaluate \S+ --offline --data a.npz --gamma 0.95\.", text
         )

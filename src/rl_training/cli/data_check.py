@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from rl_training.cli.config_of_file import config_of
 from rl_training.cli.reading_options import Reading, added_options, in_options
 from rl_training.cli.telling import tell
 from rl_training.data import formats
@@ -103,7 +104,7 @@ def info(path: Path, env_id: str | None, reading: Reading, *, as_json: bool) -> 
         _show_run(place, as_json=as_json)
         return
     with told_as_json(path, as_json):
-        raw = read_source(str(path), reading)
+        raw = read_source(str(path), reading, takes_config=False)
         try:
             spaces = None if env_id is None else _environment(env_id, raw.env_id)[0]
             facts, transforms, doubts, said = describe(raw, env_id, spaces)
@@ -163,9 +164,10 @@ def told_as_json(path: Path, as_json: bool) -> Iterator[None]:
         raise
 
 
-def read_source(source: str, reading: Reading, *, of_config: bool = False) -> RawData:
+def read_source(source: str, reading: Reading, *, of_config: bool = False, takes_config: bool = True) -> RawData:
     """The arrays of a file or folder, or of `minari:ID`, their flags settled where the user said how; a mistake is told
-    with the name the user gave. of_config: and with the keys of a configuration rather than options."""
+    with the name the user gave. of_config: and with the keys of a configuration rather than options. takes_config:
+    whether the command has -c."""
     mapping, choices, said = reading.column_mapping(), reading.table_choices(), reading.understanding()
     if source.endswith((".yaml", ".yml")) and formats.is_there(expand(Path(source))):
         command = f"rl-training data check -c {in_shell(source)}"
@@ -181,8 +183,16 @@ def read_source(source: str, reading: Reading, *, of_config: bool = False) -> Ra
         return settle(raw, **said) if said else raw
     except DataError as error:
         lost = mapping is None and str(error).startswith("lacks ")
-        way = f"; `rl-training init {in_shell(source)}` proposes all of them" if lost else ""
+        way = _way_to_columns(source, takes_config=takes_config) if lost else ""
         raise DataError(f"{source}: {str(error) if of_config else in_options(str(error))}{way}") from error
+
+
+def _way_to_columns(source: str, *, takes_config: bool) -> str:
+    """How else to say which columns hold what: in a configuration, which may be there."""
+    if takes_config and (config := config_of(Path(source))) is not None:
+        return f", or give -c {in_shell(config)}, which says so, in place of the file"
+    way = ", or give -c CONFIG, a configuration that says so" if takes_config else ""
+    return f"{way}; `rl-training init {in_shell(source)}` proposes all of them"
 
 
 def _environment(asked: str | None, recorded: str | None) -> tuple[Spaces | None, ObsBounds | None, list[Finding]]:

@@ -13,12 +13,13 @@ from rl_training.cli.data_check import told_as_json
 from rl_training.cli.data_convert import mean_return, provenance_of, read_and_describe, shown_by, written_lines
 from rl_training.cli.reading_options import Reading
 from rl_training.cli.telling import tell
-from rl_training.data.checks import BoolArray, IndexArray
+from rl_training.data.checks import BoolArray, IndexArray, column_extremes
 from rl_training.data.few_episodes import to_judge_by
 from rl_training.data.formats import writers
 from rl_training.data.kept_reasons import reasons_of
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.provenance import Provenance
+from rl_training.data.space_bounds import for_parts
 from rl_training.errors import ConfigError, DataError
 from rl_training.experiment.costs import Shown
 from rl_training.paths import in_shell, resolved
@@ -59,6 +60,7 @@ def split(
             writers.check_free(goal, force=force, source=source)
         dataset, told = read_and_describe(source, env_id, reading, config)
         aside = _aside(dataset, choice, source)
+        dataset = replace(dataset, bounds=for_parts(dataset.bounds, *column_extremes(dataset.actions)))
         parts = [dataset.select(np.flatnonzero(rows)) for rows in (~aside, aside)]
         made = provenance_of(source, reading, dataset)
         shown = shown_by(source, reading, dataset)

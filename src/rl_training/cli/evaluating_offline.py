@@ -4,35 +4,30 @@ from __future__ import annotations
 
 import itertools
 import json
-import shlex
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import typer
 
 from rl_training.cli.given_options import require_draws
+from rl_training.cli.next_estimates import AskedOffline, Estimated, estimated, next_steps
 from rl_training.cli.other_data import read_as_the_runs
-from rl_training.cli.telling import program, tell
+from rl_training.cli.telling import tell
 from rl_training.cli.text_tables import table, terminal_width
 from rl_training.cli.using import tell_stopped
 from rl_training.errors import CheckpointError, ConfigError
-from rl_training.experiment.costs import RETURNS, Shown, shown_of
-from rl_training.experiment.deciding import deciding
-from rl_training.experiment.horizon import LEAST_GAMMA, beginning, discounted_by, nearer_gamma, steps_ahead
+from rl_training.experiment.costs import Shown, shown_of
+from rl_training.experiment.horizon import discounted_by
 from rl_training.experiment.manager import LoadedPolicy, load_policy
-from rl_training.experiment.metric_doubts import longer
 from rl_training.experiment.offline_doubts import MOST_ROUNDS, behind_the_cuts, mean_of, with_last_rows
-from rl_training.experiment.offline_evaluation import OfflineEvaluation, PolicyValue, evaluate_offline
+from rl_training.experiment.offline_evaluation import OfflineEvaluation, evaluate_offline
 from rl_training.experiment.seed_choice import SeedChoice
 from rl_training.experiment.statistics import LEVEL, Estimate
 from rl_training.experiment.stored_estimates import gain_between
-from rl_training.paths import from_here, in_shell, resolved
 from rl_training.runtime.console import pace
 from rl_training.runtime.display import clock
 from rl_training.runtime.engine import choose_device
@@ -44,42 +39,6 @@ _SELDOM = 30.0  # seconds
 _FEW_SET_ASIDE = 100  # episodes
 
 
-@dataclass(frozen=True)
-class AskedOffline:
-    """The options, the same for every run."""
-
-    data: str | None
-    updates: int | None
-    repeats: int | None
-    gamma: float | None
-    which: str
-    members: list[int] | None
-    stochastic: bool
-
-    def options(self) -> list[str]:
-        """As words of a command line, but for those of how far and how long."""
-        words = [] if self.which == "last" else ["--which", self.which]
-        words += [] if self.data is None else ["--data", self.data]
-        words += [] if self.repeats is None else ["--repeats", str(self.repeats)]
-        words += [] if self.members is None else ["--seeds", ",".join(map(str, self.members))]
-        return words + ["--stochastic"] * self.stochastic
-
-
-@dataclass(frozen=True)
-class Estimated:
-    """One run and what was found."""
-
-    run: Path
-    which: str
-    found: OfflineEvaluation
-    seconds: float = 0.0  # it took
-    shown: Shown = RETURNS
-    longer: str | None = None  # the command that trains it on; none where nothing can be resumed
-
-    def to_json(self) -> dict[str, Any]:
-        return {"run": str(self.run), "which": self.which, **self.found.to_json()}
-
-
 def evaluate(runs: Sequence[Path], asked: AskedOffline, *, as_json: bool) -> None:
     """Estimate every run, show and store it, then compare those that were estimated on the same episodes."""
     policies = [(run, load_policy(run, asked.which)) for run in runs]
@@ -88,31 +47,31 @@ def evaluate(runs: Sequence[Path], asked: AskedOffline, *, as_json: bool) -> Non
     if asked.stochastic:
         require_draws(policies)
     busy = use_threads(None, choose_device("auto"), resumed=True)
-    estimated: list[Estimated] = []
+    done: list[Estimated] = []
     for run, policy in policies:
         began = time.monotonic()
-        found = _estimate(policy, asked, [] if estimated else busy)
+        found = _estimate(policy, asked, [] if done else busy)
         tell_stopped(policy)
         shown = shown_of(policy.checkpoint.config, run_of(policy.place))  # as the run's report has it
-        one = Estimated(run, asked.which, found, time.monotonic() - began, shown, _longer(run, policy))
-        estimated.append(one)
+        one = estimated(run, asked, policy, found, seconds=time.monotonic() - began, shown=shown)
+        done.append(one)
         _store(one, policy)
         if not as_json:
-            tell("\n".join([*_lines(one), *_taken(one, policy.seed_choice), *_next(one, asked)]))
-    pairs = list(_compared(estimated))
+            tell("\n".join([*_lines(one), *_taken(one, policy.seed_choice), *next_steps(one, asked)]))
+    pairs = list(_compared(done))
     if as_json:
-        told = [one.to_json() for one in estimated]
+        told = [one.to_json() for one in done]
         better = [
             {"run": str(a.run), "over": str(b.run), **gain.to_json(), "probability": p} for a, b, gain, p in pairs
         ]
         tell(json.dumps(told[0] if len(told) == 1 else {"runs": told, "improvement": better}))
     elif pairs:
-        costs = all(one.shown.costs for one in estimated)
+        costs = all(one.shown.costs for one in done)
         what = "saving of one run against" if costs else "improvement of one run over"
         tell(f"{what} another, on the same episodes (means over the trusted seeds)")
         rows = [(f"  {a.run.name}", f"over {b.run.name}", *_gain(gain, p)) for a, b, gain, p in pairs]
         tell("\n".join(table(("", "", "", "", ""), rows)[1:]))
-    elif len(estimated) > 1:
+    elif len(done) > 1:
         tell("not compared: that needs trusted estimates on the same episodes, with the same --gamma and --repeats")
 
 
@@ -236,83 +195,6 @@ def _lines(one: Estimated) -> list[str]:
         *(f"  {names} not to be trusted, because {reason}" for reason, names in _doubted(found)),
         *(f"  note: {caution}" for caution in found.cautions),
     ]
-
-
-def _next(one: Estimated, asked: AskedOffline) -> Iterator[str]:
-    """The command that may find more out, and how long it takes, where nothing is trusted or nothing decided."""
-    found = one.found
-    reasons = [reason for policy in found.policies for reason in policy.why_not]
-    gain = found.mean_improvement()
-    if gain is not None:
-        yield from _undecided(one, asked, gain[0])
-    if gain is not None or not reasons:
-        return
-    updates = [most for policy in found.policies if (most := _settled_by(policy)) is not None]
-    words = _again(one, asked)
-    if updates:
-        takes = one.seconds * max(updates) / max(found.updates, 1)
-        yield f"next: {words}{_same_gamma(asked)} --updates {max(updates)}  # about {clock(takes)}"
-    elif all(reason.nearer or reason.updates is not None for reason in reasons) and found.gamma > LEAST_GAMMA:
-        if asked.data is not None and found.data.episodes < _FEW_SET_ASIDE:
-            few = f"{found.data.episodes:,} episodes may be too few; set more aside, and train on the others"
-            yield f"next: {program()} data split --held-out 0.5  # {few}"
-        nearer = nearer_gamma(found.gamma, found.observed.steps)
-        part = beginning(nearer, found.observed.steps)
-        counts = f"counts about the next {steps_ahead(nearer):.0f} steps"
-        counts = counts if part is None else f"judges {part} of an episode, not the whole"
-        yield f"next: {words} --gamma {nearer:g}  # {counts}; {_takes(one, asked)}"
-
-
-def _settled_by(policy: PolicyValue) -> int | None:
-    """The updates after which a policy may be trusted; none where a reason speaks against it that they do not mend."""
-    asked = [reason.updates or 0 for reason in policy.why_not]
-    return max(asked) if all(asked) and asked else None
-
-
-def _takes(one: Estimated, asked: AskedOffline, work: float = 1.0) -> str:
-    """How long the same would take again, with so many times the work; more updates may be added."""
-    first, done = one.found.settings.updates, max(one.found.updates, 1)
-    least = one.seconds * work * first / done
-    most = "" if asked.updates is not None else f", {clock(MOST_ROUNDS * least)} if it does not settle"
-    return f"about {clock(least)}{most}"
-
-
-def _again(one: Estimated, asked: AskedOffline) -> str:
-    return " ".join([program(), "evaluate", in_shell(one.run), "--offline", shlex.join(asked.options())]).rstrip()
-
-
-def _same_gamma(asked: AskedOffline) -> str:
-    return "" if asked.gamma is None else f" --gamma {asked.gamma!r}"
-
-
-def _undecided(one: Estimated, asked: AskedOffline, gain: Estimate) -> Iterator[str]:
-    """The command that may decide it, where an interval holds 0."""
-    repeats, episodes = one.found.settings.repeats, one.found.data.episodes
-    found = deciding(gain, repeats, episodes, can_train_on=one.longer is not None)
-    if found is None:
-        return
-    same = _same_gamma(asked) + ("" if asked.updates is None else f" --updates {asked.updates}")
-    if found.repeats is not None:
-        again = _again(one, replace(asked, repeats=found.repeats))
-        takes = _takes(one, asked, found.repeats / repeats)
-        yield f"next: {again}{same}  # not decided: more resamples narrow the interval; {takes}"
-    elif found.episodes is not None:
-        what = (
-            f"MORE: {found.episodes} episodes that were not trained on; {episodes:,} cannot show so small a difference"
-        )
-        yield f"next: {_again(one, replace(asked, data='MORE'))}{same}  # not decided; {what}"
-    else:
-        yield f"next: {one.longer}  # not decided: about as good as the behaviour; evaluate again afterwards"
-
-
-def _longer(named: Path, policy: LoadedPolicy) -> str | None:
-    """The command that trains a run on, where it can be resumed: from its newest checkpoint, whichever was judged."""
-    config, run = policy.checkpoint.config, run_of(policy.place)
-    if run is None or config.dataset is None:
-        return None
-    place = named if resolved(named) == resolved(run.path) else from_here(run.path)
-    done = max(int(policy.checkpoint.progress["steps"]), int(run.describe().get("step") or 0))
-    return f"{program()} resume {in_shell(place)} --total-timesteps {longer(done, config.to_plain())}"
 
 
 def _recorded(found: OfflineEvaluation, shown: Shown) -> Iterator[str]:

@@ -86,7 +86,7 @@ EXAMPLES: dict[str, dict[str, str]] = {
         "rl-training config validate my.yaml": "exit code 2 on a mistake",
     },
     "data": {
-        "rl-training data check log.csv": "what is in it, what is wrong, and where",
+        "rl-training data check -c config.yaml": "what is in it, what is wrong, and where",
         "rl-training data split -c config.yaml -o train.npz aside.npz": "read as it says",
     },
     "config show": {"rl-training config show cql/pendulum": "every default filled in"},

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rl_training.cli.evaluating_offline import AskedOffline
 from rl_training.cli.given_options import refuse
+from rl_training.cli.next_estimates import AskedOffline
 from rl_training.cli.telling import tell
 from rl_training.data.formats.names import first_of
 from rl_training.errors import ConfigError

@@ -76,8 +76,9 @@ def evaluate(
         why = "plays episodes in an environment, and --offline has none; leave out one of them"
         refuse(of_episodes, why)
         from rl_training.cli import evaluating_offline, forgetting
+        from rl_training.cli.next_estimates import AskedOffline
 
-        wanted = evaluating_offline.AskedOffline(data, updates, repeats, gamma, which, asked.members, stochastic)
+        wanted = AskedOffline(data, updates, repeats, gamma, which, asked.members, stochastic)
         if forget:
             forgetting.forget(runs, wanted, as_json=as_json)
         else:

@@ -42,6 +42,7 @@ _COMMANDS = {
     "version": "--version",
     "?": "--help",
 }
+_BESIDE_ANOTHER = ("compare", "diff", "vs")
 # Where a command has the second, the first is meant as that.
 _OPTIONS = {
     "--checkpoint": "--which best",
@@ -105,6 +106,8 @@ def command_meant(word: str, words: Sequence[str], group: Any, root: Any) -> str
         line = [_COMMANDS[plain], *after]
         if not after and (example := whole_line(_COMMANDS[plain])):
             return example.rpartition("`")[0].partition("`")[2] or None
+    elif group is root and plain in _BESIDE_ANOTHER:
+        line = ["runs", "--compare", *(after if len(after) == 2 else ("RUN", "RUN"))]
     elif word.endswith((".yaml", ".yml")):
         line = ["config", "show", word] if before == ["config"] else ["train", "-c", word, *after]
     elif word.endswith(OF_DATA):

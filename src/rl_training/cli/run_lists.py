@@ -18,6 +18,8 @@ from rl_training.run_places import DAMAGED, RUNS_DIR, STOPPED
 from rl_training.wording import amount, readable
 
 _OFFLINE = "offline: value by the newest trusted evaluate --offline; alike only for the same data and --gamma"
+_DISCOUNT = "γ: its discount; such a value is not the sum of a whole episode"
+_OWN_DATA = "trained on: judged by episodes that it was trained on, which flatters it"
 _SAYS = {
     "better": "shown to be better than the behaviour",
     "worse": "shown to be worse than the behaviour",
@@ -104,6 +106,9 @@ def _about(scores: Sequence[str], shown: Shown, found: Sequence[RunSummary]) -> 
     about = [_OFFLINE] if "offline" in scores else []
     said = [f"{word}: {meaning}" for word, meaning in _SAYS.items() if any(run.offline_says == word for run in found)]
     about += [f"  {'; '.join(said)}"] if said else []
+    marks = [_DISCOUNT] if any(_discount(run) for run in found) else []
+    marks += [_OWN_DATA] if any(run.offline_trained_on for run in found) else []
+    about += [f"  {'; '.join(marks)}"] if marks else []
     return [*about, f"{', '.join(scores)}: costs, lower is better"] if shown.costs else about
 
 
@@ -130,8 +135,14 @@ def _estimated(run: RunSummary, shown: Shown) -> str:
     if run.offline is None:
         return run.offline_says or "-"
     stale = run.offline_step is not None and run.offline_step != run.steps
-    told = f"{readable(shown.number(run.offline))} {run.offline_says or ''}".rstrip()
+    marks = [_discount(run), *(["trained on"] if run.offline_trained_on else [])]
+    how = f" ({', '.join(filter(None, marks))})" if any(marks) else ""
+    told = f"{readable(shown.number(run.offline))}{how} {run.offline_says or ''}".rstrip()
     return told + (f" (at {run.offline_step:,})" if stale else "")
+
+
+def _discount(run: RunSummary) -> str:
+    return "" if run.offline_gamma in (None, 1.0) else f"γ {run.offline_gamma:g}"
 
 
 def _of_damaged(run: RunSummary, head: str) -> str:

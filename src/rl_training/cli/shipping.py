@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rl_training.cli.known_quality import quality
+from rl_training.cli.known_quality import quality, value_of
 from rl_training.cli.telling import tell
 from rl_training.cli.using import tell_stopped
 from rl_training.errors import ConfigError
@@ -146,5 +146,4 @@ def _estimated(estimate: Mapping[str, Any] | None, sign: Shown) -> str:
         return "not evaluated"
     if estimate["value"] is None:
         return "no reliable estimate"
-    value = readable(sign.number(estimate["value"]["value"]))
-    return f"estimated from the data: {'cost' if sign.costs else 'value'} {value}{sign.behind}"
+    return f"estimated from the data: {value_of(estimate, sign)}"

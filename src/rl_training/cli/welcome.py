@@ -7,8 +7,8 @@ rl-training {version}: from logged transitions to a policy, and how good it is
 
 From your file to a policy
   rl-training init log.csv              look at the file, write a config.yaml
-  rl-training data check log.csv        what is in it, what is wrong, and where
-  rl-training data split --help         no simulator: episodes to judge it by
+  rl-training data check -c config.yaml  what is in it, what is wrong, where
+  rl-training data split -c config.yaml -o train.csv aside.csv  to judge it by
   rl-training train -c config.yaml      train (--dry-run: what, and how long)
   rl-training runs                      every run, its status and its scores
   rl-training evaluate RUN [--offline]  its score in an environment, or by data

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from rl_training.environments import Env
 
 Numbers: TypeAlias = tuple[float, ...]
-TOLD = ("env_id", "action_low", "action_high", "obs_low", "obs_high")  # the names that files tell them under
+_OBSERVED = "actions_observed"
+TOLD = ("env_id", "action_low", "action_high", "obs_low", "obs_high", _OBSERVED)  # the names that files tell them under
 _LARGEST = 3.3e38  # that float32 holds, and a checkpoint; beyond it there is no limit
 _LONGEST_ID = 200  # characters
 
@@ -31,7 +32,8 @@ class SpaceBounds:
     """Smallest and largest actions `[A]` and observations `[O]`; None where nothing is told, infinite: no limit.
 
     by_user: the bounds of actions were said by whoever reads the data. An action outside is then refused; bounds that a
-    file tells give way to its actions.
+    file tells give way to its actions. actions_observed: nobody told these; they are the extremes of a log of which the
+    data are a part.
     """
 
     action_low: Numbers | None = None
@@ -39,6 +41,7 @@ class SpaceBounds:
     obs_low: Numbers | None = None
     obs_high: Numbers | None = None
     by_user: bool = field(default=False, compare=False, kw_only=True)
+    actions_observed: bool = field(default=False, compare=False, kw_only=True)
 
     @classmethod
     def read(cls, told: Mapping[str, Any]) -> SpaceBounds | None:
@@ -54,7 +57,7 @@ class SpaceBounds:
             if pair[0] is not None and pair[1] is not None and _is_limit(pair[0], pair[1])
             for side, values in zip(("low", "high"), pair, strict=True)
         }
-        return cls(**sound) if sound else None
+        return cls(**sound, actions_observed=_is_set(told.get(_OBSERVED))) if sound else None
 
     @classmethod
     def of_actions(cls, low: npt.ArrayLike, high: npt.ArrayLike, width: int) -> SpaceBounds:
@@ -78,16 +81,21 @@ class SpaceBounds:
         for column, (least, most) in enumerate(zip(*sides, strict=True)):
             if not least < most:
                 raise DataError(f"action_low: {least:g} must be below action_high, {most:g} (column {column})")
-        return replace(self, action_low=sides[0], action_high=sides[1], by_user=True)
+        return replace(self, action_low=sides[0], action_high=sides[1], by_user=True, actions_observed=False)
+
+    def marks(self) -> dict[str, bool]:
+        """What a file tells beside the numbers: that they are the extremes of a log."""
+        return {_OBSERVED: True} if self.actions_observed else {}
 
     def told(self) -> dict[str, Any]:
         """What there is, by name: `Numbers` each."""
         named = ((name, getattr(self, name)) for name in ("action_low", "action_high", "obs_low", "obs_high"))
         return {name: values for name, values in named if values is not None}
 
-    def to_json(self) -> dict[str, list[float | None]]:
+    def to_json(self) -> dict[str, list[float | None] | bool]:
         """What there is as JSON values, which know no infinity: null is no limit. `read` takes it back."""
-        return {name: [v if math.isfinite(v) else None for v in values] for name, values in self.told().items()}
+        sides = {name: [v if math.isfinite(v) else None for v in values] for name, values in self.told().items()}
+        return {**sides, **self.marks()}
 
     def fitted(self, obs: FloatArray, actions: FloatArray) -> tuple[SpaceBounds | None, tuple[str, ...]]:
         """What of it can be true of the data, and a note on what cannot."""
@@ -139,6 +147,15 @@ def action_bounds(told: SpaceBounds | None, least: npt.ArrayLike, most: npt.Arra
     sides = (np.select([both, one], values) for values in zip((low, high), within, strict=True))
     chosen = [np.where(both | one, side, other) for side, other in zip(sides, inferred, strict=True)]
     return ActionBounds(chosen[0], chosen[1], told="all" if both.all() else "some" if (both | one).any() else "none")
+
+
+def for_parts(told: SpaceBounds | None, least: npt.ArrayLike, most: npt.ArrayLike) -> SpaceBounds | None:
+    """What parts of the data tell: the bounds of all of them, which a part alone would infer more narrowly."""
+    low, high, how_much = action_bounds(told, least, most)
+    if how_much == "all" or ((low == -1.0).all() and (high == 1.0).all()):  # a part infers the same
+        return told
+    least, most = tuple(low.tolist()), tuple(high.tolist())
+    return replace(told or SpaceBounds(), action_low=least, action_high=most, actions_observed=True)
 
 
 def require_trained_bounds(said: SpaceBounds | None, spaces: Spaces) -> None:
@@ -208,6 +225,12 @@ def _numbers(values: Any, unlimited: float) -> Numbers | None:
     with np.errstate(over="ignore"):
         wide = array.astype(np.float64)
     return tuple(np.where(np.abs(wide) > _LARGEST, np.copysign(np.inf, wide), wide).tolist())
+
+
+def _is_set(mark: Any) -> bool:
+    """Whether a file says yes, whatever it holds there."""
+    value = mark[()] if isinstance(mark, np.ndarray) and mark.shape == () else mark
+    return isinstance(value, bool | np.bool_) and bool(value)
 
 
 def _is_limit(low: Numbers, high: Numbers) -> bool:

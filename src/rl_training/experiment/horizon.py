@@ -18,6 +18,7 @@ from rl_training.yaml_dialect import inline
 # What a card says of estimates that were refused beside the one it shows.
 NEWER_REFUSED = "a newer estimate was refused"
 FURTHER_REFUSED = "an estimate that looks further ahead was refused"
+WHOLE_REFUSED = "an estimate of whole episodes was refused"
 
 DEFAULT_GAMMA = 0.99  # where the algorithm has none (bc)
 LEAST_COUNTED = 0.4  # of an episode's steps, for an estimate that is one of episodes
@@ -31,6 +32,11 @@ _LONGEST = 2.0  # such an episode, in mean ones: beyond, it is the policy that d
 def steps_ahead(gamma: float) -> float:
     """Σ γ^t, for ever: how far a discount looks."""
     return 1.0 / (1.0 - gamma) if gamma < 1.0 else math.inf
+
+
+def counted_share(gamma: float, steps: float) -> float:
+    """Of an episode's steps, how much a discount counts."""
+    return 1.0 if gamma == 1.0 else (1.0 - gamma**steps) * steps_ahead(gamma) / max(steps, 1.0)
 
 
 def beginning(gamma: float, steps: float) -> str | None:

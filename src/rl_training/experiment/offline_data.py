@@ -19,7 +19,7 @@ from rl_training.experiment.costs import Shown, shown_of
 from rl_training.experiment.offline_doubts import FEW_EPISODES, caution_of_few
 from rl_training.experiment.other_units import other_units
 from rl_training.experiment.report.diagnostics import some_episodes
-from rl_training.experiment.report.held_out import read_alike, share_seen
+from rl_training.experiment.report.held_out import outside_in_words, read_alike, share_seen
 from rl_training.experiment.stored_estimates import TRAINED_ON
 from rl_training.experiment.stored_numbers import as_number
 from rl_training.runtime.config import TrainConfig
@@ -69,10 +69,7 @@ def episodes_to_evaluate_on(
             raise DataError(f"{title}: {name} have {amount(found, 'column')}, the policy was trained with {expected}")
     cautions += require_order(data, spaces, title)
     cautions += [] if given is None else other_units(data, spaces, title)
-    low, high = np.asarray(spaces.action_low), np.asarray(spaces.action_high)
-    beyond = float(((data.actions < low - 1e-3) | (data.actions > high + 1e-3)).any(-1).mean())
-    if beyond:
-        cautions.append(f"{beyond:.1%} of the actions lie outside the bounds the policy was trained with; clipped")
+    cautions += outside_in_words(data, spaces)
     own = given is None
     if own and trained not in (None, data.fingerprint()):
         cautions.append("the data have changed since the policy was trained")

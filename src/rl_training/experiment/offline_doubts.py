@@ -57,7 +57,7 @@ def with_last_rows(count: float) -> str:
 def doubts(fitted: FittedValues, column: int, outside: float, modelled: ModelledValues | None = None) -> list[Doubt]:
     """Why the value of one policy is not to be trusted; none where nothing speaks against it. modelled: a second
     opinion, if there is one."""
-    episodes, spread = len(fitted.observed), _spread(fitted)
+    episodes, spread = len(fitted.observed), spread_of(fitted)
     found: list[Doubt] = []
     if episodes < FEWEST_EPISODES:
         few = f"there are only {episodes} episodes, and an interval needs at least {FEWEST_EPISODES}; record more"
@@ -117,7 +117,7 @@ def _contradicted(fitted: FittedValues, column: int, modelled: ModelledValues | 
     if modelled is None or not modelled.foretold >= LEAST_FORETOLD:  # not a number, where nothing was left out
         return []
     opinion, value = statistics.student_mean(modelled.values[:, column]), float(fitted.values[column])
-    if not abs(opinion.value - value) > max(LARGEST_GAP * _spread(fitted), _half(opinion)):
+    if not abs(opinion.value - value) > max(LARGEST_GAP * spread_of(fitted), _half(opinion)):
         return []
     said = (
         f"played in a model of the dynamics, the policy is worth {readable(opinion.value)}, and the fit says"
@@ -180,7 +180,7 @@ def _outwards(fitted: FittedValues, column: int) -> bool:
     back = _back(len(course))
     now, then, before = course[-1], course[-1 - back], course[max(0, len(course) - 1 - 2 * back)]
     drift = abs(now.mean() - then.mean())
-    faster = drift > LARGEST_DRIFT * _spread(fitted) and drift > abs(then.mean() - before.mean())
+    faster = drift > LARGEST_DRIFT * spread_of(fitted) and drift > abs(then.mean() - before.mean())
     return bool(now.std() > _APART * then.std() or faster)
 
 
@@ -241,7 +241,7 @@ def unsettled(fitted: FittedValues) -> bool:
     The first round may part the repeats, which start from the same returns; a later one that does leads nowhere.
     Repeats of the behaviour disagree as the episodes do.
     """
-    spread, behaviour = _spread(fitted), fitted.repeats.shape[1] - 1
+    spread, behaviour = spread_of(fitted), fitted.repeats.shape[1] - 1
     going = [column for column in range(behaviour) if column not in fitted.gone]
     if not np.isfinite(fitted.repeats[:, [*going, behaviour]]).all():
         return False
@@ -254,7 +254,7 @@ def unsettled(fitted: FittedValues) -> bool:
 
 def _moving(fitted: FittedValues, column: int) -> bool:
     """Whether one value still moves, or its repeats disagree."""
-    spread = _spread(fitted)
+    spread = spread_of(fitted)
     half = _half(statistics.student_estimate(0.0, fitted.repeats[:, column]))
     return _drift(fitted, column) > LARGEST_DRIFT * spread or half > LARGEST_INTERVAL * spread
 
@@ -264,7 +264,7 @@ def _stopped(fitted: FittedValues, column: int) -> Doubt | None:
     if fitted.left is None:
         return None
     early = len(fitted.course) < _FEWEST_PARTS
-    if not (early or _moving(fitted, column) or _behaviour_lost(fitted, _spread(fitted))):
+    if not (early or _moving(fitted, column) or _behaviour_lost(fitted, spread_of(fitted))):
         return None
     return _runaway(fitted.left, column)
 
@@ -303,6 +303,12 @@ def _drift(fitted: FittedValues, column: int) -> float:
     return float(abs(course[-1] - course[-1 - _back(len(course))]))
 
 
+def drifts(fitted: FittedValues, column: int) -> statistics.Scores:
+    """The same of each repeat, `[R]`."""
+    course = fitted.course[:, :, column]
+    return np.asarray(np.abs(course[-1] - course[-1 - _back(len(course))]))
+
+
 def _back(parts: int) -> int:
     """How many parts ago the value is compared with."""
     return _PARTS if parts > _PARTS else parts // 5
@@ -318,10 +324,9 @@ def _runaway(fitted: FittedValues, column: int) -> Doubt | None:
     reached = [*ends.ravel().tolist(), *fitted.repeats[:, column].tolist(), *fitted.repeats[:, -1].tolist()]
     if not np.isfinite(reached).all():
         return Doubt("the fit diverged: its values are not finite; look for odd values with `rl-training data check`")
-    slack = BEYOND * (max(high, 0.0) - min(low, 0.0))  # rewards that hardly differ allow next to no range
-    worst = max(reached, key=lambda value: max(low - value, value - high))
-    if low - slack <= worst <= high + slack:
+    if possible(fitted, reached):
         return None
+    worst = max(reached, key=lambda value: max(low - value, value - high))
     bound = f"less than {readable(low)}" if worst < low else f"more than {readable(high)}"
     said = (
         f"the estimate became impossible ({readable(worst)}, where episodes of these data cannot come to {bound}), and"
@@ -330,7 +335,14 @@ def _runaway(fitted: FittedValues, column: int) -> Doubt | None:
     return Doubt(said, nearer=True)
 
 
-def _spread(fitted: FittedValues) -> float:
+def possible(fitted: FittedValues, reached: Iterable[float]) -> bool:
+    """Whether rewards of the data can add up to all of these, with some slack."""
+    low, high = fitted.allowed
+    slack = BEYOND * (max(high, 0.0) - min(low, 0.0))  # rewards that hardly differ allow next to no range
+    return all(low - slack <= value <= high + slack for value in reached)
+
+
+def spread_of(fitted: FittedValues) -> float:
     """What counts as much: the standard deviation of the episodes' returns (or a part of them, if all are alike)."""
     return max(float(fitted.observed.std()), 0.05 * float(np.abs(fitted.observed).mean()), 1e-9)
 

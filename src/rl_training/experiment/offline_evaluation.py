@@ -31,6 +31,7 @@ from rl_training.experiment.offline_doubts import (
     unsettled,
 )
 from rl_training.experiment.statistics import LEVEL, Estimate
+from rl_training.experiment.stray_fits import caution_of_strays, stray_fits, without_strays
 from rl_training.runtime.action_support import share_outside
 from rl_training.runtime.fitted_evaluation import FittedValues, OfflineEvaluationConfig, fit_values
 from rl_training.runtime.model_rollouts import ModelledValues, roll_out
@@ -109,7 +110,7 @@ class OfflineEvaluation:
     behaviour_value: Estimate  # by the same fits as the policies'
     policies: tuple[PolicyValue, ...]
     cautions: tuple[str, ...]
-    repeats: statistics.Scores  # [R, P + 1]: of each resample, for policies and behaviour
+    repeats: statistics.Scores  # [R, P + 1]: of each resample that is kept, for policies and behaviour
     updates: int  # of each fit: the settings', or more where it went on by itself
     behaviour_missed: float = 0.0  # as a policy's `missed`
     allowed: tuple[float, float] = (-math.inf, math.inf)  # what discounted rewards of the data can add up to
@@ -117,6 +118,7 @@ class OfflineEvaluation:
     foretold: float = math.nan  # of the variance of what left-out episodes returned, by models of the dynamics
     ends_foretold: float = math.nan  # of left-out episodes, those that the models end where they ended
     deterministic: bool = True  # the policies' mode was judged; else draws
+    left_out: tuple[int, ...] = ()  # resamples of those drawn, whose fits diverge; not among the repeats
 
     @property
     def trusted(self) -> list[PolicyValue]:
@@ -154,6 +156,10 @@ class OfflineEvaluation:
         repeats = self.of_trusted() - less * self.repeats[:, -1]
         return statistics.student_estimate(value, repeats, besides=self._missed(less), episodes=self.data.episodes)
 
+    def missed_by_the_mean(self) -> float:
+        """By how much left-out episodes were missed, in what the trusted seeds are better by."""
+        return self._missed(1.0)
+
     def _missed(self, less: float) -> float:
         """By how much left-out episodes were missed, on average over the trusted seeds."""
         return float(np.mean([one.missed for one in self.trusted])) - less * self.behaviour_missed
@@ -167,6 +173,7 @@ class OfflineEvaluation:
             "gamma": self.gamma,
             "updates": self.updates,
             "repeats": self.settings.repeats,
+            "resamples_left_out": list(self.left_out),
             "deterministic": self.deterministic,
             "asked": {"seed": self.settings.seed, "updates": self.settings.updates},
             "level": LEVEL,
@@ -177,15 +184,22 @@ class OfflineEvaluation:
             }
             | {"undiscounted": self.observed.undiscounted, "steps": self.observed.steps}
             | {"last_rows_in_no_value": self.observed.unfollowed}
-            | {"weight_behind_cuts": self.observed.behind, "behind_the_cuts": _finite(self.observed.tail)},
+            | {"weight_behind_cuts": self.observed.behind, "behind_the_cuts": _finite(self.observed.tail)}
+            | {"missed_on_left_out_episodes": _finite(self.behaviour_missed)},
             "policies": [one.to_json() for one in self.policies],
             "value": None if mean is None else mean.to_json(),
             "improvement": None if gain is None else gain[0].to_json() | {"probability": gain[1]},
             "cautions": list(self.cautions),
             "foretold_by_the_model": _finite(self.foretold),
             "ends_foretold_by_the_model": _finite(self.ends_foretold),
-            "of_every_repeat": [[_finite(value) for value in row] for row in self.repeats.tolist()],
+            "of_every_repeat": [[_finite(value) for value in row] for row in self._of_every_draw().tolist()],
         }
+
+    def _of_every_draw(self) -> statistics.Scores:
+        """The repeats in their places among those drawn, NaN where one was left out, `[R, P + 1]`."""
+        every = np.full((len(self.repeats) + len(self.left_out), self.repeats.shape[1]), math.nan)
+        every[np.setdiff1d(np.arange(len(every)), self.left_out)] = self.repeats
+        return every
 
     def store(self, policy: LoadedPolicy) -> RunDirectory | None:
         """Add the record to the run that the policy is of; none where it is of no run. `CheckpointError` if it cannot
@@ -246,17 +260,18 @@ def evaluate_offline(
         gamma=discount,
         deterministic=mode,
         on_part=on_part,
-        go_on=lambda found: found.updates < most and unsettled(found),
-        ran_away=ran_away,
+        go_on=lambda found: found.updates < most and unsettled(without_strays(found)),
+        ran_away=lambda found: ran_away(without_strays(found)),
     )
+    strays, seeds = stray_fits(fitted), [learner.seeds[place] for place in places]
+    cautions += caution_of_strays(fitted, strays, seeds)
+    fitted = fitted.without(strays)
     modelled = roll_out(policy.actor, places, data, settings, gamma=discount, deterministic=mode)
     standard = fit_transforms(data, policy.checkpoint.spaces, TransformConfig(normalise_observations=True))
     outside = share_outside(policy.actor, places, data, standard, mode)
     behaviour, missed = float(fitted.values[-1]), float(_missed(fitted)[-1])
     seen = [fitted.of(column) for column in range(len(places) + 1)]  # the behaviour does not go alone
-    judged = tuple(
-        _judge(seen[c], c, learner.seeds[place], float(outside[c]), modelled) for c, place in enumerate(places)
-    )
+    judged = tuple(_judge(seen[c], c, seed, float(outside[c]), modelled) for c, seed in enumerate(seeds))
     for one, of in zip(judged, seen, strict=False):
         cautions += caution_of_a_stop(of, one.seed) if one.trusted else []
     observed = _observed(data, fitted)
@@ -277,6 +292,7 @@ def evaluate_offline(
         modelled.foretold,
         math.nan if modelled.ends is None else modelled.ends.foretold,
         mode,
+        tuple(strays),
     )
 
 

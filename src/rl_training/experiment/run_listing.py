@@ -10,7 +10,8 @@ from typing import Any
 
 from rl_training.errors import CheckpointError, RLTrainingError, did_you_mean
 from rl_training.experiment.costs import shown_as
-from rl_training.experiment.stored_estimates import estimate, in_a_word
+from rl_training.experiment.stored_estimates import estimate, in_a_word, share_trained_on
+from rl_training.experiment.stored_numbers import as_number
 from rl_training.paths import user_path
 from rl_training.run_places import DAMAGED, STOPPED, is_locked, is_run, run_folders
 from rl_training.runtime.records import OFFLINE_EVALUATIONS, Records
@@ -38,6 +39,8 @@ class RunSummary:
     offline: float | None = None  # value by the offline evaluation that a report leads with, over its trusted seeds
     offline_says: str | None = None  # beside the behaviour: better, worse, not shown, disputed; or refused
     offline_step: int | None = None  # of the weights that were evaluated
+    offline_gamma: float | None = None  # that it was discounted by
+    offline_trained_on: float | None = None  # share of its episodes; none where that is not known
     costs: bool = False  # last, best and offline are sums of negated costs
     created: str | None = None
     age_seconds: float | None = None
@@ -76,7 +79,6 @@ def _summary(path: Path, facts: Mapping[str, Any], config: Mapping[str, Any]) ->
     seed = config.get("seed", 0)
     total = config.get("total_timesteps")
     status = status_of(path)
-    offline, offline_says, offline_step = _offline(path)
     return RunSummary(
         name=path.name,
         path=path,
@@ -90,9 +92,7 @@ def _summary(path: Path, facts: Mapping[str, Any], config: Mapping[str, Any]) ->
         unit=str(facts.get("unit") or "updates"),
         last=_score(facts.get("last")),
         best=_score(facts.get("best")),
-        offline=offline,
-        offline_says=offline_says,
-        offline_step=offline_step,
+        **_offline(path),
         costs=shown_as(config.get("dataset"), facts.get("dataset") or {}).costs,
         created=_text(created),
         age_seconds=_age(path, created),
@@ -108,16 +108,26 @@ def _score(record: Any) -> float | None:
     return None if record is None else float(record["return_mean"])
 
 
-def _offline(path: Path) -> tuple[float | None, str | None, int | None]:
-    """Value, what it says beside the behaviour, and step; none where nothing was estimated. A damaged record is told by
-    who reads it."""
+def _offline(path: Path) -> dict[str, Any]:
+    """Value, what it says beside the behaviour, step, discount and the share of its episodes that were trained on;
+    nothing where nothing was estimated. A damaged record is told by who reads it."""
     try:
         records = Records(path / f"{OFFLINE_EVALUATIONS}.jsonl", once=False).read()
         shown, says = in_a_word(sorted(records, key=lambda record: int(record["step"]))) or ({}, None)
         value, step = estimate(shown.get("value")), shown.get("step")
-        return None if value is None else value.value, says, None if says is None or step is None else int(step)
+        found = {
+            "offline": None if value is None else value.value,
+            "offline_says": says,
+            "offline_step": None if says is None or step is None else int(step),
+        }
+        if value is not None:
+            found |= {
+                "offline_gamma": as_number(shown.get("gamma"), None),
+                "offline_trained_on": share_trained_on(shown),
+            }
+        return found
     except (CheckpointError, OSError, LookupError, TypeError, ValueError):
-        return None, None, None
+        return {}
 
 
 def _age(path: Path, created: Any) -> float:

@@ -22,6 +22,7 @@ Statistic: TypeAlias = Callable[[Scores], Scores]  # [..., n] -> [...]
 
 RESAMPLES = 2_000
 LEVEL = 0.95
+MOST_LEFT_OUT = 0.1  # of bootstrap repeats, those whose fits diverge
 _BLOCK = 4_000_000  # entries drawn at once
 _AS_NORMAL = 1_000  # degrees of freedom; more change an interval by a thousandth
 _PIECES = 500  # of a density that is summed over

@@ -112,7 +112,7 @@ class Checks:
     td_errors: Values  # [2, R, P + 1]: root mean square on episodes in the resample, and on those that are not
     left_out: Values  # [R, P + 1]: Σ γ^t (y - Q) of an episode, mean over those not in the resample; NaN if none
     extremes: Values  # [2, R, P + 1]: between which the Q of nearly all rows lie
-    after: Values  # [P + 1, E]: value after each episode's last row, mean over the repeats; 0 if it terminated
+    after: Values  # [R, P + 1, E]: value after each episode's last row; 0 if it terminated
 
 
 def check(learner: FittedQ, logged: Logged, columns: int) -> Checks:
@@ -151,13 +151,13 @@ def _some_episodes(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def _values_after(learner: FittedQ, logged: Logged, columns: int) -> Values:
-    """What each column is worth after each episode's last row, mean over the repeats, `[P + 1, E]`."""
+    """What each column is worth after each episode's last row, `[R, P + 1, E]`."""
     repeats, found = learner.members // columns, []
     for some in torch.tensor(logged.data.episode_ends, device=learner.device).split(_CHUNK):
         batch = _batch_at(logged.source, some, repeats)
         assert batch.next_actions is not None
         values = learner.values(batch.next_obs, batch.next_actions).view(repeats, columns, -1)
-        found.append(values.mean(0).double().cpu().numpy())
+        found.append(values.double().cpu().numpy())
     alive = ~logged.data.terminations[logged.data.episode_ends]
     return np.asarray(np.concatenate(found, axis=-1) * logged.scale * alive)
 

@@ -73,7 +73,7 @@ class FittedValues:
     allowed: tuple[float, float]  # what discounted rewards of this data can add up to
     observed: Values  # [E]: discounted return of each episode as far as it was recorded
     behind: Values  # [E]: γ^T of an episode that was cut after T rows, 0 of one that terminated
-    after: Values  # [P + 1, E]: the fitted value after the cut
+    after: Values  # [R, P + 1, E]: the fitted value after the cut
     updates: int = 0  # done
     lone_cuts: float = 0.0  # share of the cuts that nothing in the data is like
     left: FittedValues | None = None  # a later part, in which the fit ran away
@@ -83,10 +83,23 @@ class FittedValues:
         """What one policy is judged by."""
         return self.gone.get(column, self)
 
+    def without(self, rows: Sequence[int]) -> FittedValues:
+        """As if these resamples had not been drawn."""
+        if not rows:
+            return self
+        kept = np.delete(np.arange(len(self.starts)), list(rows))
+        return replace(
+            self,
+            **{name: getattr(self, name)[kept] for name in ("starts", "weights", "left_out", "after")},
+            **{name: getattr(self, name)[:, kept] for name in ("course", "td_errors", "extremes")},
+            left=None if self.left is None else self.left.without(rows),
+            gone={column: found.without(rows) for column, found in self.gone.items()},
+        )
+
     @property
     def tails(self) -> Values:
         """What lies behind the cuts adds to the value at the start, mean over the episodes: `[P + 1]`."""
-        return np.asarray((self.behind * self.after).mean(-1))
+        return np.asarray((self.behind * self.after).mean((0, 2)))
 
     @property
     def repeats(self) -> Values:

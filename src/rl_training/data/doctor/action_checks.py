@@ -74,6 +74,8 @@ def find_bounds(
         return Bounds(limits, limits, known="give wider bounds (action_low, action_high)")
     fitted = None if told is None else told.fitted_to_actions(extremes.min, extremes.max)
     low, high, how_much = action_bounds(fitted, extremes.min, extremes.max)
+    if how_much != "none" and fitted is not None and fitted.actions_observed:
+        return Bounds(Limits(low, high, "the smallest and largest of the log that these are a part of"), None)
     if how_much != "none":
         source = "as the data tell them" if how_much == "all" else "as the data tell them, the rest inferred"
         used = Limits(low, high, source)

@@ -270,7 +270,7 @@ def _npz(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:
 def _told(dataset: TransitionDataset) -> dict[str, Any]:
     """What is known of the environment beside the transitions: `env_id`, `action_low`, …"""
     named = {} if dataset.env_id is None else {"env_id": dataset.env_id}
-    return {**named, **({} if dataset.bounds is None else dataset.bounds.told())}
+    return {**named, **({} if dataset.bounds is None else dataset.bounds.told() | dataset.bounds.marks())}
 
 
 def _named(dataset: TransitionDataset, most: int) -> tuple[dict[str, str], tuple[str, ...]]:

@@ -35,7 +35,7 @@ from rl_training.experiment.report.diagnostics import (
     some_episodes,
 )
 from rl_training.experiment.report.episode import EpisodeCheck, check_episode
-from rl_training.experiment.report.held_out import read_alike, share_seen
+from rl_training.experiment.report.held_out import clipped, read_alike, share_seen
 from rl_training.experiment.report.readings import EndedSo, added_at_termination, count_reasons, how_episodes_end
 from rl_training.experiment.report.spread import Spread
 from rl_training.experiment.seed_choice import choose_seed
@@ -142,25 +142,29 @@ class Shelf:
             return "the data have changed since it was trained (their SHA-256 is another)"
         return opened
 
-    def held_out_for(self, run: RunContents, spaces: Spaces) -> tuple[TransitionDataset | str, str]:
-        """Episodes that were not trained on, or why there are none; and where they come from."""
+    def held_out_for(self, run: RunContents, spaces: Spaces) -> tuple[TransitionDataset | str, str, list[str]]:
+        """Episodes that were not trained on, or why there are none; where they come from, and what to say of them."""
         env_id = run.summary.env_id
         if self.held_out is not None:
-            held = self._held_out(run)
+            held, said = self._held_out(run), list[str]()
             try:
                 if not isinstance(held, str):
+                    held, said = clipped(held, spaces)
                     check_spaces(held, spaces, self.held_out, env_id)
                     require_order(held, spaces, self.held_out)
             except DataError as error:
                 held = str(error)
-            held = without_folder(held, self.held_out) if isinstance(held, str) else held
-            return held, bare_name(self.held_out)
+            name = bare_name(self.held_out)
+            if isinstance(held, str):
+                why = without_folder(held, self.held_out).removeprefix(f"{name}: ")
+                return why, name, [f"{name} cannot be used as held-out episodes: {why}"]
+            return held, name, [f"{name}: {note}" for note in said]
         section = TrainConfig.parse(run.config).dataset
         if isinstance(section, ScriptedDatasetConfig | RandomDatasetConfig):
             changes = {"seed": section.seed + _FRESH_SEED, "size": min(section.size, _FRESH_ROWS)}
             fresh = self.open(section.model_copy(update=changes), env_id, spaces)
-            return fresh, f"new {section.source} episodes, of another seed"
-        return "every episode of the data was trained on; --held-out DATA gives others", ""
+            return fresh, f"new {section.source} episodes, of another seed", []
+        return "every episode of the data was trained on; --held-out DATA gives others", "", []
 
     def to_be_shown(
         self, run: RunContents, spaces: Spaces, data: TransitionDataset, source: str
@@ -255,7 +259,7 @@ def _diagnose(run: RunContents, shelf: Shelf, which: str | int) -> tuple[RunDiag
     if isinstance(data, str):
         return RunDiagnostics(run.number, step, missing=(f"the data are not at hand: {data}",)), opened
     some = some_episodes(data)
-    held, source = shelf.held_out_for(run, spaces)
+    held, source, of_held = shelf.held_out_for(run, spaces)
     of = (data, data_title(run)) if isinstance(held, str) else (held, source)
     shown, named = shelf.to_be_shown(run, spaces, *of)
     names = [_action_title(shown, column) for column in range(shown.act_dim)]
@@ -267,13 +271,14 @@ def _diagnose(run: RunContents, shelf: Shelf, which: str | int) -> tuple[RunDiag
         check_values(learner, transforms, some),
         actions=check_actions(learner, transforms, some),
         episode=check_episode(learner, transforms, shown, names, named, run.shown.noun, taken),
+        doubts=tuple(of_held),
     )
     if found.values is None:
         missing = f"{run.summary.algo} learns no values: there is nothing to hold to returns, and no TD error"
         return replace(found, missing=(missing,)), opened
-    found = replace(found, doubts=tuple(found.values.doubts()))
+    found = replace(found, doubts=(*found.values.doubts(), *found.doubts))
     if isinstance(held, str):
-        return replace(found, missing=(f"no held-out episodes: {held}",)), opened
+        return replace(found, missing=() if of_held else (f"no held-out episodes: {held}",)), opened
     doubts = [] if shelf.held_out is None else _doubts(share_seen(held, data), held, source)
     checked = check_values(learner, transforms, some_episodes(held))
     by_heart = () if checked is None or found.values is None else tuple(learned_by_heart(found.values, checked))

@@ -188,13 +188,12 @@ def forest(
     chart = Chart(
         (width, height), span, (0.0, float(len(rows))), (x_label, ""), Margins(left=20, top=8, right=20), (4, 0)
     )
-    if middle is not None:
-        chart.rule_x(middle, "")
     for place, (name, found, run) in enumerate(rows):
         y = float(chart.y(len(rows) - place - 0.68))
         x = float(chart.x(found.value))
-        short = shortened(name, 58)
-        parts = [chart.ground(chart.left, y - 13, short), chart.label(chart.left, y - 13, short, "name")]
+        if middle is not None:  # beside the bars alone: names stand where no line runs
+            chart.rule_x(middle, between=(y - 8, y + 18))
+        parts = [chart.label(chart.left, y - 13, shortened(name, 58), "name")]
         if found.low is not None and found.high is not None:
             left, right = float(chart.x(found.low)), float(chart.x(found.high))
             whiskers = "".join(f"M{end:.1f} {y - 5:.1f}v10" for end in (left, right))

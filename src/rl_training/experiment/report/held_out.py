@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from rl_training.data.checks import column_extremes, rounding_slack
 from rl_training.data.dataset_loaders import DatasetConfig, MixtureDatasetConfig, path_alone
 from rl_training.data.fields import REQUIRED_FIELDS
 from rl_training.data.formats import MINARI_PREFIX, recognise
@@ -18,7 +20,9 @@ from rl_training.data.formats.places import locate
 from rl_training.data.formats.written import provenance_in
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.termination_rewards import NAME as AT_TERMINATION
+from rl_training.environments import Spaces
 from rl_training.errors import RLTrainingError
+from rl_training.experiment.report.bounds import bounds_in_words
 from rl_training.reading_choices import is_said
 from rl_training.runtime.config import TrainConfig
 
@@ -119,6 +123,29 @@ def _parts(section: DatasetConfig) -> Iterator[DatasetConfig]:
             yield from _parts(part.dataset)
     else:
         yield section
+
+
+def outside_in_words(data: TransitionDataset, spaces: Spaces) -> list[str]:
+    """A word on actions outside the bounds that a policy was trained with, by more than rounding, if there are any."""
+    low, high = np.asarray(spaces.action_low), np.asarray(spaces.action_high)
+    slack = rounding_slack(low, high)
+    least, most = column_extremes(data.actions)
+    if (least >= low - slack).all() and (most <= high + slack).all():
+        return []
+    outside = int(((data.actions < low - slack) | (data.actions > high + slack)).any(-1).sum())
+    bounds = bounds_in_words(list(zip(spaces.action_low, spaces.action_high, strict=True)))
+    lies = "lies" if outside == 1 else "lie"
+    some = f"{outside:,} of {len(data):,} actions {lies}"
+    return [f"{some} outside the bounds the policy was trained with ({bounds}); clipped"]
+
+
+def clipped(data: TransitionDataset, spaces: Spaces) -> tuple[TransitionDataset, list[str]]:
+    """The data with actions inside the bounds that a policy was trained with, and a word on those that were not; of
+    another width, which is refused elsewhere, as they are."""
+    if data.act_dim != spaces.act_dim or not (said := outside_in_words(data, spaces)):
+        return data, []
+    inside = np.clip(data.actions, spaces.action_low, spaces.action_high).astype(np.float32)
+    return replace(data, actions=inside), said
 
 
 def share_seen(held: TransitionDataset, trained: TransitionDataset) -> float:

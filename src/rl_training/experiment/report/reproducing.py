@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from rl_training import yaml_dialect
@@ -17,7 +18,7 @@ from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.datasets import data_title
 from rl_training.experiment.stored_estimates import Record, mapping, title
 from rl_training.experiment.stored_numbers import as_number
-from rl_training.paths import bare_name, bare_paths, from_here, in_shell, resolved
+from rl_training.paths import bare_name, bare_paths, free_names, from_here, in_shell, resolved
 from rl_training.runtime.fitted_evaluation import OfflineEvaluationConfig
 from rl_training.validation import printable
 from rl_training.wording import cores_and_threads
@@ -95,6 +96,21 @@ def _splitting(run: RunContents) -> list[str]:
     source = f"-c {_LOG}" if split.options else shlex.quote(printable(split.source))
     told = f"  # {_LOG}: stands below" if split.options else ""
     return [f"rl-training data split {source} -o {files} --held-out {drawn[0]} --seed {drawn[1]}{told}"]
+
+
+def splitting_anew(run: RunContents) -> str:
+    """The command that sets half of the episodes aside, of the log that the run's data are a part of, if they are, and
+    how that is read stands on the page; files get names that nothing here has."""
+    split = _split(run) if _splitting(run) else None
+    own = Path(data_title(run))
+    parts = own.with_name(f"train{own.suffix}"), own.with_name(f"aside{own.suffix}")
+    source = f"-c {in_shell(from_here(run.path) / 'config.yaml')}"
+    if split is not None and split.source is not None and split.others is not None:
+        both = own, Path(bare_name(split.others))
+        parts = both if (split.part or "").startswith("all but") else both[::-1]
+        source = f"-c {_LOG}" if split.options else shlex.quote(printable(split.source))
+    files = shlex.join(f"{name}{'' if own.suffix else '/'}" for name in free_names(*map(str, parts)))
+    return f"rl-training data split {source} --held-out 0.5 -o {files}"
 
 
 def _of_the_log(run: RunContents) -> str:

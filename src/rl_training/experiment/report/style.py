@@ -59,7 +59,6 @@ svg text.note { fill: var(--faint); font-style: italic; }
 svg text.note, svg text.name, svg text.end { paint-order: stroke; stroke: var(--back); stroke-width: 3px;
   stroke-linejoin: round; }
 svg .grid { stroke: var(--line); fill: none; } svg .axis { stroke: var(--strong); fill: none; }
-svg .run rect.ground { fill: var(--back); stroke: none; }
 svg .rule { stroke: var(--faint); stroke-dasharray: 3 3; fill: none; }
 .r0 { --c: var(--run0); } .r1 { --c: var(--run1); } .r2 { --c: var(--run2); } .r3 { --c: var(--run3); }
 .r4 { --c: var(--run4); } .r5 { --c: var(--run5); } .data { --c: var(--data); }

@@ -236,9 +236,12 @@ class Chart:
             f'<text class="note" x="{left + 6:.1f}" y="{y + (13 if below else -5):.1f}">{escape(text)}</text>'
         )
 
-    def rule_x(self, value: float, text: str = "", css: str = "rule") -> None:
+    def rule_x(
+        self, value: float, text: str = "", css: str = "rule", between: tuple[float, float] | None = None
+    ) -> None:
+        """A line up and down; between: the heights from and to which, if not over the whole."""
         x = float(self.x(value))
-        top, bottom = self.margins.top, self.height - self.margins.bottom
+        top, bottom = between or (self.margins.top, self.height - self.margins.bottom)
         self._drawn.append(f'<path class="{css}" d="M{x:.1f} {top:.1f}V{bottom:.1f}"/>')
         if text:
             late = x > self.width * 0.6
@@ -247,10 +250,6 @@ class Chart:
 
     def label(self, x: float, y: float, text: str, css: str = "", anchor: str = "start") -> str:
         return f'<text class="{css}" text-anchor="{anchor}" x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
-
-    def ground(self, x: float, y: float, text: str) -> str:
-        """What hides lines behind a label."""
-        return f'<rect class="ground" x="{x - 2:.1f}" y="{y - 12:.1f}" width="{_LETTER * len(text):.1f}" height="16"/>'
 
     # The whole --------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from rl_training.experiment.deciding import deciding
 from rl_training.experiment.horizon import LEAST_GAMMA, nearer_gamma
 from rl_training.experiment.metric_doubts import longer
 from rl_training.experiment.report.contents import RunContents
-from rl_training.experiment.report.reproducing import options_of
+from rl_training.experiment.report.reproducing import options_of, splitting_anew
 from rl_training.experiment.seed_choice import seed_by_estimates
 from rl_training.experiment.stored_estimates import (
     Record,
@@ -19,6 +19,7 @@ from rl_training.experiment.stored_estimates import (
     is_better,
     leading,
     mapping,
+    missed_by_the_mean,
     policies,
     share_trained_on,
     texts,
@@ -35,7 +36,7 @@ def then(run: RunContents, record: Record, *, is_shown: bool) -> str:
         return "Train longer or otherwise, as the warning below says, then estimate again."
     if seen := share_trained_on(record):
         if any(share_trained_on(one) == 0.0 for one in run.refused):
-            more = "Set more episodes aside, `rl-training data split --held-out 0.5`, train on the others"
+            more = f"Set more episodes aside, `{escape(splitting_anew(run))}`, train anew on the others"
             return f"{more}, and estimate again: those set aside were too few to tell."
         aside = "`rl-training data split` sets episodes aside; train on the others, then `rl-training evaluate NEW_RUN"
         return f"{aside} --offline --data ASIDE`."
@@ -65,7 +66,7 @@ def after_refusal(run: RunContents) -> list[tuple[str, str]]:
     few = as_number(mapping(record.get("data")).get("episodes"), 0.0) < _FEW_SET_ASIDE
     told = []
     if few and share_trained_on(record) == 0.0:
-        told.append(("Set more episodes aside, and train on the others", "rl-training data split --held-out 0.5"))
+        told.append(("Set more episodes aside, and train anew on the others", escape(splitting_anew(run))))
     if gamma > LEAST_GAMMA:
         nearer = {**record, "gamma": nearer_gamma(gamma, steps), "asked": {}}
         told.append((f"{'Or look' if told else 'Look'} less far ahead", f"{name}{escape(options_of(run, nearer))}"))
@@ -78,7 +79,8 @@ def _to_decide(run: RunContents, record: Record) -> str:
     gain, repeats = improvement(record), as_number(record.get("repeats"), 0.0)
     episodes = as_number(mapping(record.get("data")).get("episodes"), 0.0)
     can = run.config.get("dataset") is not None and run.summary.steps is not None
-    found = None if gain is None else deciding(gain[0], int(repeats), int(episodes), can_train_on=can)
+    besides = missed_by_the_mean(record)
+    found = None if gain is None else deciding(gain[0], int(repeats), int(episodes), can_train_on=can, besides=besides)
     name = escape(run.in_command)
     if found is None:
         return f"Record more episodes and estimate on them, `rl-training evaluate {name} --offline --data MORE`."
@@ -87,7 +89,7 @@ def _to_decide(run: RunContents, record: Record) -> str:
         return f"Estimate again with more resamples, which narrow the interval: `{again}`."
     if found.episodes is not None:
         again = options_of(run, {**record, "data": {"title": "MORE", "fingerprint": "MORE"}})
-        told = f"Record more episodes, {found.episodes} in all that are not trained on, and estimate on them:"
+        told = f"Record more episodes, {found.in_words} in all that are not trained on, and estimate on them:"
         return f"{told} `rl-training evaluate {name} --offline{escape(again)}`, where MORE is their file."
     if run.by_heart:
         told = "Record more episodes and train on them, too: the policy is about as good as the behaviour, and"

@@ -18,7 +18,7 @@ from rl_training.data.reference_returns import reference_returns
 from rl_training.environments import NamedColumn
 from rl_training.errors import CheckpointError
 from rl_training.experiment.costs import Shown, shown_as, shown_of
-from rl_training.experiment.horizon import FURTHER_REFUSED, NEWER_REFUSED
+from rl_training.experiment.horizon import FURTHER_REFUSED, NEWER_REFUSED, WHOLE_REFUSED
 from rl_training.experiment.manager import LoadedPolicy
 from rl_training.experiment.offline_doubts import LEAST_ENDS_FORETOLD, LEAST_FORETOLD
 from rl_training.experiment.report.contents import training_doubts
@@ -175,9 +175,7 @@ def offline_evaluation(policy: LoadedPolicy, run: RunDirectory | None, seed: int
     last = leading(shown)  # as in the report
     is_older = last["value"] is not None and own[-1]["value"] is None
     refused = [(NEWER_REFUSED, why) for why in own[-1]["not_trusted_because"]] if is_older else []
-    further = [one for one in each if one["gamma"] > last["gamma"]]
-    if last["value"] is not None and further and all(one["value"] is None for one in further):
-        refused += [(FURTHER_REFUSED, why) for why in further[-1]["not_trusted_because"]]
+    refused += _further_refused(last, each, shown)
     gain = "saving" if shown_of(policy.checkpoint.config, run).costs else "improvement"
     diagnostics = dict(last.get("diagnostics") or {})
     if not (last.get("foretold_by_the_model") or 0.0) >= LEAST_FORETOLD:
@@ -194,6 +192,19 @@ def offline_evaluation(policy: LoadedPolicy, run: RunDirectory | None, seed: int
         "data": {**last["data"], "title": PurePath(last["data"]["title"]).name},
         "how": "fitted Q evaluation: value where the data's episodes begin, raw reward",
     }
+
+
+def _further_refused(
+    last: Mapping[str, Any], each: Sequence[Mapping[str, Any]], shown: Sequence[Mapping[str, Any]]
+) -> list[tuple[str, str]]:
+    """Why those were refused that look further ahead than the trusted one which is shown, unless such a one is trusted
+    and stands."""
+    further = [one for one in each if one["gamma"] > last["gamma"] and one["value"] is None]
+    standing = any(one["gamma"] > last["gamma"] and one["value"] is not None for one in shown)
+    if last["value"] is None or not further or standing:
+        return []
+    what = WHOLE_REFUSED if further[-1]["gamma"] == 1.0 else FURTHER_REFUSED
+    return [(what, why) for why in further[-1]["not_trusted_because"]]
 
 
 def shown_by_card(card: Mapping[str, Any]) -> Shown:
