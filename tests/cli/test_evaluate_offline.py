@@ -824,6 +824,32 @@ def test_train_ends_with_costs_where_the_data_are_costs(command: Any, tmp_path: 
     )
 
 
+def test_what_is_not_to_be_trusted_is_said_once_for_all_seeds_it_holds_for(runs: dict[str, Path]) -> None:
+    """With the span of its numbers; what to do about several reasons stands once below them."""
+    found = load_policy(runs["one"]).evaluate_offline(updates=10, repeats=2, store=False)
+    then = "it is diverging; more updates will not help"
+    whys = (
+        [f"fits gave very different values (± 127.9, more than ± 14.8); {then}", f"the value moved by 12.0; {then}"],
+        [f"fits gave very different values (± 16.7, more than ± 14.8); {then}", "there are only 5; record more"],
+    )
+    refused = [replace(one, why_not=tuple(map(Doubt, why))) for one, why in zip(found.policies, whys, strict=True)]
+    made = replace(found, policies=tuple(refused))
+    assert list(evaluating_offline._doubted(made)) == [
+        "seeds 4, 2 are not to be trusted, because fits gave very different values (± 16.7 to 127.9, more than ± 14.8)",
+        "seed 4 is not to be trusted, because the value moved by 12.0",
+        "seed 2 is not to be trusted, because there are only 5; record more",
+        f"seeds 4, 2: {then}",
+    ]
+
+
+def test_the_sign_of_rewards_is_explained_where_something_speaks_of_them(runs: dict[str, Path]) -> None:
+    found = load_policy(runs["two"]).evaluate_offline(updates=10, repeats=2, store=False)
+    for why, told in (((), False), ((Doubt("it moved by 12.0"),), True)):
+        made = replace(found, policies=tuple(replace(one, why_not=why) for one in found.policies))
+        one = next_estimates.Estimated(Path("run"), "last", made, shown=Shown(True, "EUR"))
+        assert ("notes speak of rewards" in "\n".join(evaluating_offline._lines(one))) == told
+
+
 def test_the_last_and_the_best_cost_of_training() -> None:
     shown = Shown(True, "eur")
     assert training._score({"step": 1_000, "return_mean": -23.4}, "updates", shown) == "23.4 eur (update 1,000)"

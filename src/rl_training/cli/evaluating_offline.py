@@ -7,7 +7,8 @@ import json
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from rl_training.cli.telling import tell
 from rl_training.cli.text_tables import table, terminal_width
 from rl_training.cli.using import tell_stopped
 from rl_training.errors import CheckpointError, ConfigError
+from rl_training.experiment.alike_reasons import frame, with_spans
 from rl_training.experiment.costs import Shown, shown_of
 from rl_training.experiment.horizon import discounted_by
 from rl_training.experiment.manager import LoadedPolicy, load_policy
@@ -185,14 +187,16 @@ def _lines(one: Estimated) -> list[str]:
         rows.append((f"  {mean_of(len(found.trusted), len(found.policies))}", *_value(mean, shown), *_gain(*gain)))
     value, better = ("cost", "saving") if shown.costs else ("value", "improvement")
     heads = ("", value, f"{LEVEL:.0%} interval", better, f"{LEVEL:.0%} interval ", "probability")
-    sums = f"{shown.named}, lower is better (notes speak of rewards, its negative)" if shown.costs else "raw reward"
+    told = any(policy.why_not for policy in found.policies) or found.left_out  # in numbers, of rewards
+    sign = " (notes speak of rewards, its negative)" if told else ""
+    sums = f"{shown.named}, lower is better{sign}" if shown.costs else "raw reward"
     return [
         f"{one.run} ({one.which} checkpoint, update {found.step:,}) without a simulator: fitted Q evaluation",
         f"  on {data.title}: {size}; {settings.repeats} resamples of them, {amount(found.updates, 'update')} each",
         f"  {discounted_by(found.gamma)}, {sums}, from the start of an episode; behaviour: the recorded actions",
         *table(heads, rows, right=(value, better, "probability")),
         *_recorded(found, shown),
-        *(f"  {names} not to be trusted, because {reason}" for reason, names in _doubted(found)),
+        *(f"  {line}" for line in _doubted(found)),
         *(f"  note: {caution}" for caution in found.cautions),
     ]
 
@@ -211,15 +215,26 @@ def _recorded(found: OfflineEvaluation, shown: Shown) -> Iterator[str]:
     yield from (f"  {line}" for line in behind_the_cuts(seen.behind, told))
 
 
-def _doubted(found: OfflineEvaluation) -> Iterator[tuple[str, str]]:
-    """Every reason once, and whom it is about."""
-    of: dict[str, list[int]] = {}
+def _doubted(found: OfflineEvaluation) -> Iterator[str]:
+    """Every reason once, and whom it is about, and what is to be done about several of them once."""
+    of: dict[tuple[tuple[str, ...], str], dict[int, str]] = {}
     for policy in found.policies:
         for reason in policy.why_not:
-            of.setdefault(reason, []).append(policy.seed)
-    for said, seeds in of.items():
-        one = len(seeds) == 1
-        yield said, f"seed{'' if one else 's'} {', '.join(map(str, seeds))} {'is' if one else 'are'}"
+            what, _, then = reason.partition("; ")
+            of.setdefault((frame(what), then), {})[policy.seed] = what
+    advice = Counter(then for _, then in of)
+    for (_, then), whose in of.items():
+        verb, what = "is" if len(whose) == 1 else "are", with_spans(list(whose.values()))
+        own = f"; {then}" if then and advice[then] == 1 else ""
+        yield f"{_seeds(whose)} {verb} not to be trusted, because {what}{own}"
+    for then in (then for then, times in advice.items() if then and times > 1):
+        seeds = dict.fromkeys(seed for (_, own), whose in of.items() if own == then for seed in whose)
+        yield f"{_seeds(seeds)}: {then}"
+
+
+def _seeds(whose: Iterable[int]) -> str:
+    names = list(map(str, whose))
+    return f"seed{'' if len(names) == 1 else 's'} {', '.join(names)}"
 
 
 def _value(found: Estimate, shown: Shown) -> tuple[str, str]:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from html import escape
 
 from rl_training.data.doctor.wording import listed
+from rl_training.experiment.alike_reasons import frame, with_spans
 from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.first_lines import Lead
 from rl_training.experiment.report.what_next import after_refusal
 from rl_training.experiment.stored_estimates import contradicted, leading, policies, seed, seeds_in_words, texts
-
-_NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
 
 _PLAINLY = {  # by a part of the reason
     "impossible": "the data say too little about what the policy does, and the calculation ran away",
@@ -74,13 +72,5 @@ def _first_reasons(run: RunContents, *, named: bool) -> list[str]:
 
 def _of_all(reason: str, every: Sequence[str]) -> str:
     """In short, with the span of its numbers, where others differ from it in these alone."""
-    same = [one for one in dict.fromkeys(every) if _NUMBER.split(one) == _NUMBER.split(reason)]
-    if len(same) < 2:
-        return reason
-    spans = []
-    for found in zip(*(_NUMBER.findall(one) for one in same), strict=True):
-        ends = sorted(set(found), key=lambda text: float(text.replace(",", "")))
-        spans.append(ends[0] if len(ends) == 1 else f"{ends[0]} to {ends[-1]}")
-    parts = _NUMBER.split(reason)
-    whole = "".join(part + span for part, span in zip(parts, [*spans, ""], strict=True))
-    return whole.partition(": ")[0]
+    same = [one for one in dict.fromkeys(every) if frame(one) == frame(reason)]
+    return reason if len(same) < 2 else with_spans(same).partition(": ")[0]
