@@ -31,7 +31,7 @@ from rl_training.experiment.offline_doubts import (
     unsettled,
 )
 from rl_training.experiment.statistics import LEVEL, Estimate
-from rl_training.experiment.stray_fits import caution_of_strays, stray_fits, without_strays
+from rl_training.experiment.stray_fits import left_out, without_strays
 from rl_training.runtime.action_support import share_outside
 from rl_training.runtime.fitted_evaluation import FittedValues, OfflineEvaluationConfig, fit_values
 from rl_training.runtime.model_rollouts import ModelledValues, roll_out
@@ -248,8 +248,7 @@ def evaluate_offline(
     mode = _mode(policy, options.get("deterministic"))
     places = np.flatnonzero((policy.chosen(options.get("members")) & learner.active).cpu().numpy()).tolist()
     data, used, cautions = episodes_to_evaluate_on(policy, dataset)
-    endless = why_not_whole(data)
-    _require_whole(discount, endless)
+    _require_whole(discount, endless := why_not_whole(data))
     most = settings.updates * (1 if "updates" in given else MOST_ROUNDS)
     on_start()
     fitted = fit_values(
@@ -263,9 +262,8 @@ def evaluate_offline(
         go_on=lambda found: found.updates < most and unsettled(without_strays(found)),
         ran_away=lambda found: ran_away(without_strays(found)),
     )
-    strays, seeds = stray_fits(fitted), [learner.seeds[place] for place in places]
-    cautions += caution_of_strays(fitted, strays, seeds)
-    fitted = fitted.without(strays)
+    seeds = [learner.seeds[place] for place in places]
+    fitted, strays, told = left_out(fitted, seeds)
     modelled = roll_out(policy.actor, places, data, settings, gamma=discount, deterministic=mode)
     standard = fit_transforms(data, policy.checkpoint.spaces, TransformConfig(normalise_observations=True))
     outside = share_outside(policy.actor, places, data, standard, mode)
@@ -273,7 +271,7 @@ def evaluate_offline(
     seen = [fitted.of(column) for column in range(len(places) + 1)]  # the behaviour does not go alone
     judged = tuple(_judge(seen[c], c, seed, float(outside[c]), modelled) for c, seed in enumerate(seeds))
     for one, of in zip(judged, seen, strict=False):
-        cautions += caution_of_a_stop(of, one.seed) if one.trusted else []
+        told += caution_of_a_stop(of, one.seed) if one.trusted else []
     observed = _observed(data, fitted)
     return OfflineEvaluation(
         int(policy.checkpoint.progress["steps"]),
@@ -283,7 +281,7 @@ def evaluate_offline(
         observed,
         _value(fitted, -1, behaviour, missed),
         judged,
-        (*cautions, *caution_of_cuts(fitted), *caution_of_horizon(discount, observed.steps)),
+        (*cautions, *told, *caution_of_cuts(fitted), *caution_of_horizon(discount, observed.steps)),
         np.stack([of.repeats[:, column] for column, of in enumerate(seen)], 1),
         max(of.updates for of in seen),
         missed,
@@ -292,7 +290,7 @@ def evaluate_offline(
         modelled.foretold,
         math.nan if modelled.ends is None else modelled.ends.foretold,
         mode,
-        tuple(strays),
+        strays,
     )
 
 
