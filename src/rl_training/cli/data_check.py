@@ -12,7 +12,6 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from rl_training.cli.config_of_file import config_of
 from rl_training.cli.reading_options import Reading, added_options, in_options
 from rl_training.cli.telling import tell
 from rl_training.data import formats
@@ -189,6 +188,8 @@ def read_source(source: str, reading: Reading, *, of_config: bool = False, takes
 
 def _way_to_columns(source: str, *, takes_config: bool) -> str:
     """How else to say which columns hold what: in a configuration, which may be there."""
+    from rl_training.cli.config_of_file import config_of  # which imports torch
+
     if takes_config and (config := config_of(Path(source))) is not None:
         return f", or give -c {in_shell(config)}, which says so, in place of the file"
     way = ", or give -c CONFIG, a configuration that says so" if takes_config else ""

@@ -75,10 +75,9 @@ def evaluate(
         of_episodes = {"--episodes": episodes, "--env-id": env_id, "--seed": seed, "--video": video}
         why = "plays episodes in an environment, and --offline has none; leave out one of them"
         refuse(of_episodes, why)
-        from rl_training.cli import evaluating_offline, forgetting
-        from rl_training.cli.next_estimates import AskedOffline
+        from rl_training.cli import evaluating_offline, forgetting, next_estimates
 
-        wanted = AskedOffline(data, updates, repeats, gamma, which, asked.members, stochastic)
+        wanted = next_estimates.AskedOffline(data, updates, repeats, gamma, which, asked.members, stochastic)
         if forget:
             forgetting.forget(runs, wanted, as_json=as_json)
         else:

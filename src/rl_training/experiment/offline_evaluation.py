@@ -243,9 +243,8 @@ def evaluate_offline(
     """See `LoadedPolicy.evaluate_offline`; on_start: nothing is refused any more. on_part: updates done, planned."""
     given = {name: value for name, value in options.items() if value is not None}
     settings = _settings({name: value for name, value in given.items() if name not in _OF_POLICIES})
-    learner = policy.actor.learner
+    learner, mode = policy.actor.learner, _mode(policy, options.get("deterministic"))
     discount = _discount(getattr(learner.params, "gamma", DEFAULT_GAMMA), options.get("gamma"))
-    mode = _mode(policy, options.get("deterministic"))
     places = np.flatnonzero((policy.chosen(options.get("members")) & learner.active).cpu().numpy()).tolist()
     data, used, cautions = episodes_to_evaluate_on(policy, dataset)
     endless = why_not_whole(data)
@@ -263,17 +262,17 @@ def evaluate_offline(
         go_on=lambda found: found.updates < most and unsettled(without_strays(found)),
         ran_away=lambda found: ran_away(without_strays(found)),
     )
-    strays, seeds = stray_fits(fitted), [learner.seeds[place] for place in places]
+    seeds, strays = [learner.seeds[place] for place in places], stray_fits(fitted)
     cautions += caution_of_strays(fitted, strays, seeds)
     fitted = fitted.without(strays)
     modelled = roll_out(policy.actor, places, data, settings, gamma=discount, deterministic=mode)
     standard = fit_transforms(data, policy.checkpoint.spaces, TransformConfig(normalise_observations=True))
     outside = share_outside(policy.actor, places, data, standard, mode)
-    behaviour, missed = float(fitted.values[-1]), float(_missed(fitted)[-1])
+    missed = float(_missed(fitted)[-1])
     seen = [fitted.of(column) for column in range(len(places) + 1)]  # the behaviour does not go alone
     judged = tuple(_judge(seen[c], c, seed, float(outside[c]), modelled) for c, seed in enumerate(seeds))
-    for one, of in zip(judged, seen, strict=False):
-        cautions += caution_of_a_stop(of, one.seed) if one.trusted else []
+    trusted = [(one, of) for one, of in zip(judged, seen, strict=False) if one.trusted]
+    cautions += [said for one, of in trusted for said in caution_of_a_stop(of, one.seed)]
     observed = _observed(data, fitted)
     return OfflineEvaluation(
         int(policy.checkpoint.progress["steps"]),
@@ -281,7 +280,7 @@ def evaluate_offline(
         settings,
         used,
         observed,
-        _value(fitted, -1, behaviour, missed),
+        _value(fitted, -1, float(fitted.values[-1]), missed),
         judged,
         (*cautions, *caution_of_cuts(fitted), *caution_of_horizon(discount, observed.steps)),
         np.stack([of.repeats[:, column] for column, of in enumerate(seen)], 1),
