@@ -247,8 +247,7 @@ def evaluate_offline(
     discount = _discount(getattr(learner.params, "gamma", DEFAULT_GAMMA), options.get("gamma"))
     places = np.flatnonzero((policy.chosen(options.get("members")) & learner.active).cpu().numpy()).tolist()
     data, used, cautions = episodes_to_evaluate_on(policy, dataset)
-    endless = why_not_whole(data)
-    _require_whole(discount, endless)
+    endless = _require_whole(discount, why_not_whole(data))
     most = settings.updates * (1 if "updates" in given else MOST_ROUNDS)
     on_start()
     fitted = fit_values(
@@ -295,11 +294,12 @@ def evaluate_offline(
     )
 
 
-def _require_whole(discount: float, endless: str | None) -> None:
-    """Refuse to look ahead without end where something speaks against whole episodes."""
+def _require_whole(discount: float, endless: str | None) -> str | None:
+    """What speaks against whole episodes, if anything does: to look ahead without end is refused then."""
     if discount == 1.0 and endless is not None:
         takes = "adds up whole episodes, which must all terminate, after much the same number of steps"
         raise ConfigError(f"gamma: 1 {takes}: {endless}; below 1, 0.999 counts some 1,000 steps")
+    return endless
 
 
 def _mode(policy: LoadedPolicy, given: bool | None) -> bool:
