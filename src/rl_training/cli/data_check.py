@@ -188,7 +188,7 @@ def read_source(source: str, reading: Reading, *, of_config: bool = False, takes
 
 def _way_to_columns(source: str, *, takes_config: bool) -> str:
     """How else to say which columns hold what: in a configuration, which may be there."""
-    from rl_training.cli.config_of_file import config_of  # configurations bring torch
+    from rl_training.cli.config_of_file import config_of  # which imports torch
 
     if takes_config and (config := config_of(Path(source))) is not None:
         return f", or give -c {in_shell(config)}, which says so, in place of the file"

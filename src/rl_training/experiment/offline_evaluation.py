@@ -31,7 +31,7 @@ from rl_training.experiment.offline_doubts import (
     unsettled,
 )
 from rl_training.experiment.statistics import LEVEL, Estimate
-from rl_training.experiment.stray_fits import left_out, without_strays
+from rl_training.experiment.stray_fits import caution_of_strays, stray_fits, without_strays
 from rl_training.runtime.action_support import share_outside
 from rl_training.runtime.fitted_evaluation import FittedValues, OfflineEvaluationConfig, fit_values
 from rl_training.runtime.model_rollouts import ModelledValues, roll_out
@@ -243,12 +243,11 @@ def evaluate_offline(
     """See `LoadedPolicy.evaluate_offline`; on_start: nothing is refused any more. on_part: updates done, planned."""
     given = {name: value for name, value in options.items() if value is not None}
     settings = _settings({name: value for name, value in given.items() if name not in _OF_POLICIES})
-    learner = policy.actor.learner
+    learner, mode = policy.actor.learner, _mode(policy, options.get("deterministic"))
     discount = _discount(getattr(learner.params, "gamma", DEFAULT_GAMMA), options.get("gamma"))
-    mode = _mode(policy, options.get("deterministic"))
     places = np.flatnonzero((policy.chosen(options.get("members")) & learner.active).cpu().numpy()).tolist()
     data, used, cautions = episodes_to_evaluate_on(policy, dataset)
-    _require_whole(discount, endless := why_not_whole(data))
+    endless = _require_whole(discount, why_not_whole(data))
     most = settings.updates * (1 if "updates" in given else MOST_ROUNDS)
     on_start()
     fitted = fit_values(
@@ -262,16 +261,17 @@ def evaluate_offline(
         go_on=lambda found: found.updates < most and unsettled(without_strays(found)),
         ran_away=lambda found: ran_away(without_strays(found)),
     )
-    seeds = [learner.seeds[place] for place in places]
-    fitted, strays, told = left_out(fitted, seeds)
+    seeds, strays = [learner.seeds[place] for place in places], stray_fits(fitted)
+    cautions += caution_of_strays(fitted, strays, seeds)
+    fitted = fitted.without(strays)
     modelled = roll_out(policy.actor, places, data, settings, gamma=discount, deterministic=mode)
     standard = fit_transforms(data, policy.checkpoint.spaces, TransformConfig(normalise_observations=True))
     outside = share_outside(policy.actor, places, data, standard, mode)
-    behaviour, missed = float(fitted.values[-1]), float(_missed(fitted)[-1])
+    missed = float(_missed(fitted)[-1])
     seen = [fitted.of(column) for column in range(len(places) + 1)]  # the behaviour does not go alone
     judged = tuple(_judge(seen[c], c, seed, float(outside[c]), modelled) for c, seed in enumerate(seeds))
-    for one, of in zip(judged, seen, strict=False):
-        told += caution_of_a_stop(of, one.seed) if one.trusted else []
+    trusted = [(one, of) for one, of in zip(judged, seen, strict=False) if one.trusted]
+    cautions += [said for one, of in trusted for said in caution_of_a_stop(of, one.seed)]
     observed = _observed(data, fitted)
     return OfflineEvaluation(
         int(policy.checkpoint.progress["steps"]),
@@ -279,9 +279,9 @@ def evaluate_offline(
         settings,
         used,
         observed,
-        _value(fitted, -1, behaviour, missed),
+        _value(fitted, -1, float(fitted.values[-1]), missed),
         judged,
-        (*cautions, *told, *caution_of_cuts(fitted), *caution_of_horizon(discount, observed.steps)),
+        (*cautions, *caution_of_cuts(fitted), *caution_of_horizon(discount, observed.steps)),
         np.stack([of.repeats[:, column] for column, of in enumerate(seen)], 1),
         max(of.updates for of in seen),
         missed,
@@ -290,15 +290,16 @@ def evaluate_offline(
         modelled.foretold,
         math.nan if modelled.ends is None else modelled.ends.foretold,
         mode,
-        strays,
+        tuple(strays),
     )
 
 
-def _require_whole(discount: float, endless: str | None) -> None:
-    """Refuse to look ahead without end where something speaks against whole episodes."""
+def _require_whole(discount: float, endless: str | None) -> str | None:
+    """What speaks against whole episodes, if anything does: to look ahead without end is refused then."""
     if discount == 1.0 and endless is not None:
         takes = "adds up whole episodes, which must all terminate, after much the same number of steps"
         raise ConfigError(f"gamma: 1 {takes}: {endless}; below 1, 0.999 counts some 1,000 steps")
+    return endless
 
 
 def _mode(policy: LoadedPolicy, given: bool | None) -> bool:

@@ -33,12 +33,6 @@ def stray_fits(fitted: FittedValues) -> list[int]:
     return rows if len(rows) <= most else []
 
 
-def left_out(fitted: FittedValues, seeds: Sequence[int]) -> tuple[FittedValues, tuple[int, ...], list[str]]:
-    """The same without them, which they are, and what is said of them."""
-    rows = stray_fits(fitted)
-    return fitted.without(rows), tuple(rows), caution_of_strays(fitted, rows, seeds)
-
-
 def without_strays(fitted: FittedValues) -> FittedValues:
     """The same without them."""
     return fitted.without(stray_fits(fitted))
