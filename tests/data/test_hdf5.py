@@ -378,13 +378,23 @@ class TestNetCDF:
             "observations: is packed as netCDF does (_Unsigned); write the values in a type"
         )
 
+    @pytest.mark.parametrize("factor", ["0.01", [1.0, 0.2]])
+    def test_factors_that_are_text_or_several(self, factor: Any, tmp_path: Path) -> None:
+        path = self.told(tmp_path / "a.nc", scale_factor=factor)
+        assert refusal(path).startswith("observations: is packed as netCDF does (scale_factor")
+
+    def test_integers_that_were_never_written(self, tmp_path: Path) -> None:
+        kept = np.arange(12, dtype=np.int32)
+        kept[5] = -(2**31 - 1)
+        assert refusal(write(tmp_path / "a.nc", d4rl(rewards=kept))).startswith("rewards: NaN at row 5")
+
     def test_what_was_never_written(self, tmp_path: Path) -> None:
         rewards = np.arange(12.0, dtype=np.float32)
         rewards[5] = 9.969209968386869e36
         assert refusal(write(tmp_path / "a.nc", d4rl(rewards=rewards))).startswith("rewards: NaN at row 5")
 
     def test_what_no_number_can_be_marks_nothing(self, tmp_path: Path) -> None:
-        path = self.told(tmp_path / "a.nc", _FillValue=np.nan, missing_value=1e30, scale_factor="none")
+        path = self.told(tmp_path / "a.nc", _FillValue=np.nan, missing_value=1e30)
         assert TransitionDataset.load(path).obs[[0, 3]].tolist() == [[0, 1], [6, -9999]]
 
 

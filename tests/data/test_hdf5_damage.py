@@ -176,6 +176,24 @@ def test_a_piece_that_unpacks_to_more_than_it_holds(shuffles: bool, tmp_path: Pa
         hdf5.read(path)
 
 
+@pytest.mark.parametrize("how", ["deflated", "shuffled", "plain", "masked", "summed"])
+def test_a_piece_that_is_too_short(how: str, tmp_path: Path) -> None:
+    """libhdf5 fills it up with whatever lies in memory behind it, or ends the process."""
+    few = np.arange(3, dtype=np.float32).tobytes()
+    options: dict[str, Any] = {"compression": "gzip"} if how != "plain" else {}
+    options |= {"shuffle": True} if how == "shuffled" else {}
+    if how == "summed":
+        options = {"fletcher32": True}
+    write(tmp_path / "a.h5")
+    with h5py.File(tmp_path / "a.h5", "a") as file:
+        del file["rewards"]
+        made = file.create_dataset("rewards", (12,), "f4", chunks=(12,), **options)
+        stream = {"plain": few, "masked": few, "summed": b"ab"}.get(how, zlib.compress(few))
+        made.id.write_direct_chunk((0,), stream, filter_mask=int(how == "masked"))
+    with pytest.raises(DataError, match=r"rewards: the piece at \(0,\) unpacks to less than it holds; refused"):
+        hdf5.read(tmp_path / "a.h5")
+
+
 def test_packed_twice_over(tmp_path: Path) -> None:
     path = packed(tmp_path / "a.h5", zlib.compress(bytes(144)), twice=True)
     with pytest.raises(DataError, match="observations: is packed 2 times over"):

@@ -422,6 +422,18 @@ class TestOrder:
         )
 
 
+def test_numbers_as_arrays_without_dimensions() -> None:
+    """As some environments give for a reward."""
+    rewards = np.empty(4, dtype=object)
+    rewards[:] = [np.array(1.5), 2, np.array(3), np.array(4.0)]
+    table = {"x": np.arange(4.0), "u": np.zeros(4), "r": rewards, "done": [0, 0, 0, 1]}
+    columns = {"obs": "x", "actions": "u", "rewards": "r", "terminations": "done"}
+    assert TransitionDataset.from_table(table, columns).rewards.tolist() == [1.5, 2.0, 3.0, 4.0]
+    rewards[0] = np.ma.masked
+    with pytest.raises(DataError, match="row 0"):
+        TransitionDataset.from_table(table, columns)
+
+
 def test_moments_as_objects_are_no_numbers() -> None:
     for cell in (np.timedelta64(5, "s"), np.datetime64("2024-01-01")):
         table = {"x": np.array([cell] * 4, dtype=object), "u": np.zeros(4), "r": np.ones(4), "done": [0, 0, 0, 1]}

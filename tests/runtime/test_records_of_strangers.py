@@ -142,6 +142,13 @@ class TestOddRecords:
         record = json.loads((run / "offline_evaluations.jsonl").read_text())
         assert not is_estimate({name: value for name, value in record.items() if name != key})
 
+    @pytest.mark.parametrize("key", ["foretold_by_the_model", "ends_foretold_by_the_model"])
+    def test_estimates_whose_models_foretold_no_number(self, run: Path, key: str) -> None:
+        load_policy(run).evaluate_offline(**QUICK)
+        record = json.loads((run / "offline_evaluations.jsonl").read_text())
+        assert is_estimate(record | {key: None})
+        assert not is_estimate(record | {key: [1]})
+
 
 @pytest.mark.parametrize("threads", [1_025, 20_000, 100_000, 10**12])
 def test_threads_that_no_machine_has(threads: int) -> None:

@@ -55,6 +55,9 @@ def fault(line: bytes) -> str:
     return "is damaged" if len(line) <= LONGEST_LINE else f"is longer than any record ({LONGEST_LINE:,} bytes)"
 
 
+_OF_MODELS = ("foretold_by_the_model", "ends_foretold_by_the_model")  # which may have foretold nothing
+
+
 def is_evaluation(record: Mapping[str, Any]) -> bool:
     """Whether a record is what an evaluation writes: a number of each kind for each of its seeds."""
     seeds, episodes = record.get("seeds"), record.get("episodes")
@@ -73,6 +76,7 @@ def is_estimate(record: Mapping[str, Any]) -> bool:
         return False
     data, texts = record.get("data"), record.get("cautions")
     numbers = [record.get(name) for name in ("gamma", "updates", "repeats", "level")]
+    numbers += [found for name in _OF_MODELS if (found := record.get(name)) is not None]
     return (
         all(type(seed) is int for seed in seeds)
         and all(map(_is_number, numbers))

@@ -244,6 +244,7 @@ def _numbers(
         return values
     if values.dtype.kind not in "OUST":
         raise DataError(f"column {name!r}: {values.dtype} values are not numbers")
+    values = _singles(values)
     if values.ndim > 1 or any(isinstance(cell, NESTED) for cell in values[:1]):
         return _stacked(name, values)
     if any(isinstance(cell, np.datetime64 | np.timedelta64) for cell in values.flat):
@@ -347,6 +348,18 @@ def may_stand_for_missing(text: str) -> bool:
     if not 0 < len(text) <= _LONGEST_WORD or not text.isprintable() or _NO_WORD.search(text):
         return False
     return text[0].isalpha() or not any(map(str.isdecimal, text))
+
+
+def _singles(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """With numbers for arrays of no dimensions, which some environments give for a reward; nothing for masked ones."""
+    if values.dtype.kind != "O" or values.ndim != 1:
+        return values
+    read = values
+    for row, cell in enumerate(values):
+        if isinstance(cell, np.ndarray) and not cell.ndim:
+            read = values.copy() if read is values else read
+            read[row] = None if np.ma.is_masked(cell) else cell.item()
+    return read
 
 
 def _stacked(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import h5py
@@ -16,13 +16,13 @@ from rl_training.errors import DataError
 from rl_training.validation import printable
 
 _DEFLATE, _LZF = h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_LZF
-_MOST_PACKED = 1_032  # bytes that one byte of a deflated stream can stand for
-_MOST_BYTES = 256 * 2**20  # that a piece may come to without being looked at
+_SHUFFLE, _SUM = h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32
 _AT_A_TIME = 2**20
 _MOST_UNWRITTEN = 2**16  # pieces of all arrays together, besides those that the file has room for
 _BYTES_OF_ITS_PLACE = 8  # that the file needs for each piece that was written
 _PIECES_AT_ONCE = 2**14  # libhdf5 keeps about 4 kB for each that one reading takes
-_CHECKSUM = 4  # bytes that a filter before it may have added
+_ADDRESS = 16  # bytes that stand for a text of any length; where it lies, and how long it is, is looked at elsewhere
+_CHECKSUM = 4  # bytes of fletcher32's sum
 
 
 def check_begun(dataset: h5py.Dataset) -> None:
@@ -81,40 +81,61 @@ def _declared(dataset: h5py.Dataset) -> int:
 
 
 def check_chunks(dataset: h5py.Dataset) -> None:
-    """Refuse arrays that are packed twice, and streams that unpack to more than their piece holds."""
+    """Refuse arrays that are packed twice, and pieces that unpack to more than they hold, or to less."""
     name, packers = _name(dataset), _packers(dataset)
     if len(packers) > 1:
         raise DataError(f"{name}: is packed {len(packers)} times over, as no program writes it; write it anew")
-    if packers != [_DEFLATE] or dataset.id.get_storage_size() * _MOST_PACKED <= _MOST_BYTES:
+    if dataset.chunks is None or not dataset.size:
         return
-    whole = math.prod(dataset.chunks) * dataset.dtype.itemsize + _CHECKSUM
-    plan = dataset.id.get_create_plist()
-    deflated = next(place for place in range(plan.get_nfilters()) if plan.get_filter(place)[0] == _DEFLATE)
+    text = h5py.check_string_dtype(dataset.dtype)
+    has_addresses = text is not None and text.length is None
+    whole = math.prod(dataset.chunks) * (_ADDRESS if has_addresses else dataset.dtype.itemsize)
+    filters = _filters(dataset)
 
     def look(piece: Any) -> None:
-        is_packed = not piece.filter_mask >> deflated & 1  # a piece may leave filters out
-        if piece.size * _MOST_PACKED > _MOST_BYTES and is_packed:
-            _, stream = dataset.id.read_direct_chunk(piece.chunk_offset)
-            if _is_longer(stream, whole):
-                raise DataError(f"{name}: the piece at {piece.chunk_offset} unpacks to more than it holds; refused")
+        applied = [code for place, code in enumerate(filters) if not piece.filter_mask >> place & 1]
+        length = _length(dataset, piece, applied, whole)
+        if length is not None and (length > whole or (length < whole and not has_addresses)):
+            than = "more" if length > whole else "less"
+            raise DataError(f"{name}: the piece at {piece.chunk_offset} unpacks to {than} than it holds; refused")
 
     dataset.id.chunk_iter(look)
 
 
+def _length(dataset: h5py.Dataset, piece: Any, applied: Sequence[int], whole: int) -> int | None:
+    """How many bytes a piece unpacks to, at least where that is more than it holds; None where libhdf5 tells by itself.
+    Of one that is too short, it gives whatever lay in memory behind it."""
+    if set(applied) - {_DEFLATE, _SHUFFLE, _SUM}:
+        return None
+    if _DEFLATE not in applied:
+        return int(piece.size) - _CHECKSUM * applied.count(_SUM)
+    place = applied.index(_DEFLATE)
+    inside = _CHECKSUM * applied[:place].count(_SUM)
+    _, stream = dataset.id.read_direct_chunk(piece.chunk_offset)
+    length = _unpacked_length(stream, whole + inside)
+    return None if length is None else length - inside
+
+
 def _packers(dataset: h5py.Dataset) -> list[int]:
+    return [code for code in _filters(dataset) if code in (_DEFLATE, _LZF)]
+
+
+def _filters(dataset: h5py.Dataset) -> list[int]:
+    """The codes of what pieces go through, in this order, before they are stored."""
     if dataset.chunks is None:
         return []
     plan = dataset.id.get_create_plist()
-    return [code for place in range(plan.get_nfilters()) if (code := plan.get_filter(place)[0]) in (_DEFLATE, _LZF)]
+    return [plan.get_filter(place)[0] for place in range(plan.get_nfilters())]
 
 
-def _is_longer(stream: bytes, most: int) -> bool:
-    """Whether a stream unpacks to more bytes; not where it is damaged, which whoever reads it will say."""
+def _unpacked_length(stream: bytes, most: int) -> int | None:
+    """Of what a stream unpacks to, as far as it matters how much that is beyond the most; None where it is damaged,
+    which whoever reads it will say."""
     unpacking, length = zlib.decompressobj(), 0
     try:
         while stream and length <= most:
             length += len(unpacking.decompress(stream, _AT_A_TIME))
             stream = unpacking.unconsumed_tail
     except zlib.error:
-        return False
-    return length > most
+        return None
+    return length if unpacking.eof or length > most else None

@@ -131,7 +131,7 @@ class RunContents:
     def terminated(self) -> tuple[int, int] | None:
         """How many episodes of the last evaluation terminated, and how many there were, over all sound seeds."""
         ends, curve = self.terminations, self.evaluations
-        if ends is None or curve is None or self.episodes is None or ends.steps[-1] != curve.steps[-1]:
+        if ends is None or curve is None or not self.episodes or ends.steps[-1] != curve.steps[-1]:
             return None
         last = ends.values[-1][curve.sound]
         return (int(last.sum()), self.episodes * len(last)) if len(last) and np.isfinite(last).all() else None

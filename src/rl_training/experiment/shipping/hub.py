@@ -161,7 +161,8 @@ def _score_lines(scores: Mapping[str, Any] | None, estimate: Mapping[str, Any] |
         return
     how, mean = scores["how"], readable(sign.number(scores["return_mean"]))
     yield f"{capital(sign.noun)} {mean} ± {readable(scores['return_std'])}{_as_text(sign.behind)} over"
-    yield f"{amount(how['episodes'], 'episode')} of {_as_text(how['environment'])} ({how['return']}; {how['actions']};"
+    where = _as_text(how["environment"] or "an environment that is not told")
+    yield f"{amount(how['episodes'], 'episode')} of {where} ({how['return']}; {how['actions']};"
     first, last = how["seeds_of_the_episodes"]
     yield f"episode seeds {first} to {last}; {how['when']}){_LOWER if sign.costs else ''}."
     if scores["d4rl_normalised"] is not None:
