@@ -527,6 +527,24 @@ def test_refused_seeds_are_not_passed_over(
     assert "  mean of 2 of 3 seeds  " in command("evaluate", path, "--offline", *QUICK).out
 
 
+@pytest.mark.parametrize(("algo", "setting"), [("iql", "beta=1"), ("td3_bc", "alpha=1"), ("bc", None)])
+def test_after_a_policy_that_goes_too_far_a_closer_one_is_trained(
+    algo: str, setting: str | None, command: Any, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offline_evaluation, "doubts", lambda *_: [Doubt("it goes too far", closer=True)])
+    path = train(small_config(data_file, tmp_path / "runs", algo, name="far")).run.path
+    (path.parent / "far-closer").mkdir()
+    following = [line for line in command("evaluate", path, "--offline", *QUICK).out.splitlines() if "next:" in line]
+    if setting is None:
+        assert not [line for line in following if "closer" in line]
+        return
+    (line,) = following
+    typed, _, why = line.partition("next: rl-training ")[2].partition("  # ")
+    assert why == "stays closer to the data; then judge that run by the same episodes"
+    assert typed.endswith(f"/far/config.yaml --set algo_kwargs.{setting} --name far-closer1")
+    assert command(*shlex.split(typed), "--runs-dir", path.parent, "-q").code == 0
+
+
 def test_an_estimate_of_first_steps_is_told_as_one(
     command: Any, estimated: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:

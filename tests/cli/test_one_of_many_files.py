@@ -95,6 +95,13 @@ class TestNeighbours:
             (tmp_path / name).write_text(text_of(1))
         assert alike_beside(tmp_path / "train.csv") is None
 
+    def test_parts_that_were_written_here_are_passed_over(self, tmp_path: Path) -> None:
+        """Joined to others, their episodes would count twice."""
+        write_days(tmp_path / "days")
+        (tmp_path / "days" / "day4.csv-metadata.json").write_text("{}")
+        assert str(alike_beside(tmp_path / "days" / "day1.csv")).startswith("2 more files")
+        assert alike_beside(tmp_path / "days" / "day4.csv") is None
+
     def test_packed_ones_count(self, tmp_path: Path) -> None:
         write_days(tmp_path / "days")
         (tmp_path / "days" / "day5.csv.gz").write_bytes(gzip.compress(b"\xef\xbb\xbf" + text_of(5).encode()))

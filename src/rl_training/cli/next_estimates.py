@@ -25,6 +25,7 @@ from rl_training.experiment.metric_doubts import longer
 from rl_training.experiment.offline_doubts import MOST_ROUNDS
 from rl_training.experiment.offline_evaluation import OfflineEvaluation, PolicyValue
 from rl_training.experiment.statistics import Estimate
+from rl_training.experiment.staying_closer import tighter
 from rl_training.experiment.stored_estimates import data_key
 from rl_training.paths import from_here, in_shell, resolved
 from rl_training.runtime.display import clock
@@ -67,6 +68,7 @@ class Estimated:
     longer: str | None = None  # the command that trains it on; none where nothing can be resumed
     split: SplitAnew | None = None  # the command that sets more episodes aside; none where the log is not at hand
     of_log: int = 0  # episodes, those set aside included, as far as it is known
+    closer: str | None = None  # the command that trains a policy which stays closer to the data, if there is one
     own_gamma: float = DEFAULT_GAMMA  # the run's
     own_trusted: bool | None = None  # what was judged with it, on the same episodes; none where nothing was
 
@@ -91,6 +93,7 @@ def estimated(
         found,
         longer=_longer(run, policy),
         split=split_anew(policy),
+        closer=_closer(policy),
         of_log=int(facts.get("episodes") or 0) + (0 if found.data.trained_on else found.data.episodes),
         own_gamma=own,
         own_trusted=judged[-1] if judged else None,
@@ -114,6 +117,8 @@ def next_steps(one: Estimated, asked: AskedOffline) -> Iterator[str]:
         yield f"next: {words}{_same_gamma(asked)} --updates {max(updates)}  # about {clock(takes)}"
     elif all(reason.nearer or reason.updates is not None for reason in reasons) and found.gamma > LEAST_GAMMA:
         yield from _nearer(one, asked, words)
+    elif one.closer is not None and any(reason.closer for reason in reasons):
+        yield f"next: {one.closer}  # stays closer to the data; then judge that run by the same episodes"
 
 
 def _nearer(one: Estimated, asked: AskedOffline, words: str) -> Iterator[str]:
@@ -188,6 +193,17 @@ def _undecided(one: Estimated, asked: AskedOffline, gain: Estimate) -> Iterator[
 def _can_be_set_aside(one: Estimated, asked: AskedOffline, needed: float) -> bool:
     """Whether the log has so many that they can be set aside of it."""
     return asked.data is not None and one.split is not None and needed <= SHARE * one.of_log
+
+
+def _closer(policy: LoadedPolicy) -> str | None:
+    """The command that trains the same with a stronger hold on the data, under a name of its own."""
+    run, setting = run_of(policy.place), tighter(policy)
+    if run is None or setting is None:
+        return None
+    names = (f"{run.path.name}-closer{number or ''}" for number in range(1_000))
+    name = next(name for name in names if not run.path.with_name(name).exists())
+    config = in_shell(from_here(run.path) / "config.yaml")
+    return f"{program()} train -c {config} --set {setting} --name {in_shell(name)}"
 
 
 def _longer(named: Path, policy: LoadedPolicy) -> str | None:

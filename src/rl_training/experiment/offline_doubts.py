@@ -37,14 +37,15 @@ _APART = 1.1  # how far repeats move apart, in what they were apart, to be on th
 
 class Doubt(str):
     """A reason not to trust a value, in a sentence that ends in what to do. updates: as many may be enough. nearer: a
-    smaller discount may help."""
+    smaller discount may help. closer: a policy that stays closer to the data may be trusted."""
 
     updates: int | None
     nearer: bool
+    closer: bool
 
-    def __new__(cls, text: str, *, updates: int | None = None, nearer: bool = False) -> Self:
+    def __new__(cls, text: str, *, updates: int | None = None, nearer: bool = False, closer: bool = False) -> Self:
         made = super().__new__(cls, text)
-        made.updates, made.nearer = updates, nearer
+        made.updates, made.nearer, made.closer = updates, nearer, closer
         return made
 
 
@@ -71,7 +72,7 @@ def doubts(fitted: FittedValues, column: int, outside: float, modelled: Modelled
             f"in {outside:.0%} of the states the policy does what no similar state of the data has seen"
             f" (at most {MOST_OUTSIDE:.0%}); train one that stays closer to the data (bc, or a stronger constraint)"
         )
-        found.append(Doubt(strange))
+        found.append(Doubt(strange, closer=True))
     found += [*_behind_cuts(fitted), *_missed(fitted, column, spread)]
     if _short(fitted):
         return [*found, _TOO_SHORT]
@@ -148,7 +149,7 @@ def _strange_ends(column: int, ends: ModelledEnds | None) -> list[Doubt]:
         " guesses there; train one that stays closer to the data (bc, or a stronger constraint), or record"
         " episodes of this policy if it is safe to try"
     )
-    return [Doubt(said)]
+    return [Doubt(said, closer=True)]
 
 
 def _unsettled(said: str, fitted: FittedValues, column: int, besides: str = "") -> Doubt:

@@ -8,6 +8,7 @@ import stat
 from itertools import islice
 from pathlib import Path
 
+from rl_training.data.formats import written
 from rl_training.data.formats.csv_text import GZIP, unpacked_start
 from rl_training.validation import printable
 
@@ -22,13 +23,14 @@ def alike_beside(path: Path) -> str | None:
 
     Only first lines are read. What cannot be read does not count."""
     try:
-        if not path.name.lower().endswith(_ENDINGS) or not path.is_file():
+        if not path.name.lower().endswith(_ENDINGS) or not path.is_file() or _was_written_here(path):
             return None
         header = _first_line(path)
         with os.scandir(path.parent) as entries:
             names = [entry.name for entry in islice(entries, _MOST_ENTRIES) if _may_be_one(entry, path.name)]
     except OSError:
         return None
+    names = [name for name in names if not _was_written_here(path.parent / name)]
     alike = [name for name in names if header and _first_line_if_any(path.parent / name) == header]
     if len(alike) < _FEWEST:
         return None
@@ -37,6 +39,11 @@ def alike_beside(path: Path) -> str | None:
     if len(alike) < len(names):
         way = "in a folder of their own they can be read together: rl-training init FOLDER"
     return f"{len(alike):,} more files with the same columns lie beside it; {way}"
+
+
+def _was_written_here(path: Path) -> bool:
+    """By this package, as a part or a copy of another file: joined to others, episodes would count twice."""
+    return written.beside(path).exists()
 
 
 def _may_be_one(entry: os.DirEntry[str], own: str) -> bool:
