@@ -144,6 +144,8 @@ def train_first(path: Path) -> str:
     that lies nearby."""
     found = {file.stem: file for folder in (path.parent, Path()) for file in configurations(folder)}
     like = closest(path.name, found)
+    if like != path.name and "config" in found:  # as `init` names it
+        like = "config"
     if like is None and len(found) == 1:
         (like,) = found
     name = "FILE" if like is None else shlex.quote(str(found[like]))

@@ -115,6 +115,9 @@ def test_without_a_run_train_first(mistake: Any, tmp_path: Path) -> None:
     (tmp_path / "one.yaml").write_text("algo: bc\n")
     for name in ("report", "export", "evaluate", "predict"):
         assert "train first: rl-training train -c one.yaml" in mistake(name)
+    for name in ("config.yaml", "run2.yaml"):
+        (tmp_path / name).write_text("algo: bc\n")
+    assert "train first: rl-training train -c config.yaml" in mistake("report")
 
 
 class TestHelpOf:

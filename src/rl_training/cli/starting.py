@@ -249,7 +249,7 @@ def _observed(dataset: TransitionDataset | None, guesses: Guesses, first: Peek) 
             return ()
         least, most = column_extremes(dataset.actions)
         names = [_action_name(dataset, column) for column in range(dataset.act_dim)]
-        return tuple(zip(names, least.tolist(), most.tolist(), strict=True))
+        return tuple(zip(names, (least + 0.0).tolist(), (most + 0.0).tolist(), strict=True))  # no -0
     columns = next((guess.columns for guess in guesses.fields if guess.field == "actions"), ())
     values = {
         name if first.columns[name].ndim == 1 else f"{name}[{place}]": column
@@ -259,7 +259,7 @@ def _observed(dataset: TransitionDataset | None, guesses: Guesses, first: Peek) 
     plain = all(v.ndim == 1 and v.dtype.kind in "biuf" and len(v) for v in values.values())
     if not plain or len(values) > _MOST_BOUNDS:
         return ()
-    return tuple((name, float(np.nanmin(v)), float(np.nanmax(v))) for name, v in values.items())
+    return tuple((name, float(np.nanmin(v)) + 0.0, float(np.nanmax(v)) + 0.0) for name, v in values.items())
 
 
 def _action_name(dataset: TransitionDataset, column: int) -> str:

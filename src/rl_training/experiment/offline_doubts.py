@@ -134,7 +134,7 @@ def _strange_ends(column: int, ends: ModelledEnds | None) -> list[Doubt]:
     if ends is None or not ends.foretold >= LEAST_ENDS_FORETOLD:
         return []
     told = [
-        f"{share:.0%} of its episodes {what} (at most {most:.0%})"
+        f"{share:.{int(share < most + 0.01)}%} of its episodes {what} (at most {most:.0%})"
         for share, most, what in (
             (float(ends.elsewhere[column]), MOST_STRANGE_ENDS, "end in states in which none of the data did"),
             (float(ends.endless[column]), MOST_STRANGE_ENDS + ends.cut, "go on for longer than any of the data"),
