@@ -135,7 +135,7 @@ def rides(shots: dict[str, list[Any]]) -> dict[str, list[Any]]:
 def test_being_late_is_no_score_to_be_raised(command: Any, rides: dict[str, list[Any]], tmp_path: Path) -> None:
     write(tmp_path / "log.csv", rides)
     told = " ".join(command("init", "log.csv").out.split())
-    assert "rewards TODO: Energy kWh, Late s or Late s or Energy kWh (Late s looks like a cost" in told
+    assert "rewards TODO: [Energy kWh, Late s] or Late s or Energy kWh (Late s looks like a cost" in told
     assert "rewards_are TODO: costs (lower is better) or rewards" in told
     assert "actions Lever % (named like controls)" in told
     assert "overrun (1 row): termination (the episode is scored there" in told
