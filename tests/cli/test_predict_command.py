@@ -85,6 +85,11 @@ class TestPredict:
             (["--obs", "1,--,3"], "'--' is none: a policy needs a number for each, such as the last one measured"),
             (["--obs", "1,2"], "--obs 1,2: 2 values, 3 expected"),
             (["--obs", ""], "--obs : 0 values, 3 expected"),
+            (
+                ["--obs", "0,5,0,8,1,2"],
+                "--obs 0,5,0,8,1,2: 6 values, 3 expected; write decimals with a point, if that is what the commas stand"
+                " before",
+            ),
             (["--obs", "1,2,3", "--obs", "1,2"], "--obs 1,2: 2 values, 3 expected"),
             (["--obs", "o.csv"], "must be numbers separated by commas; for observations in a file: --obs-file o.csv"),
             (["--obs", "1,nan,3"], "obs: value 1 of row 0 is not finite"),

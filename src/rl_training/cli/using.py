@@ -56,6 +56,8 @@ def predict(run: Path, texts: list[str], file: Path | None, which: str, seed: in
         if len(row) != spaces.obs_dim:
             called = f": {listed(column.name for column in spaces.obs_columns)}" if spaces.obs_columns else ""
             called += computed_from(spaces.obs_columns, in_their_order(spaces.obs_columns, row))
+            with_commas = spaces.obs_dim < len(row) <= 2 * spaces.obs_dim and "." not in text
+            called += "; write decimals with a point, if that is what the commas stand before" if with_commas else ""
             raise DataError(f"--obs {text}: {amount(len(row), 'value')}, {spaces.obs_dim} expected{called}")
     rows = _rectangular(observations)
     if not rows.size:
