@@ -36,6 +36,15 @@ def test_come_back(name: str, tmp_path: Path) -> None:
     assert names_of(TransitionDataset.load(tmp_path / f"again{Path(name).suffix}"), "obs", 2)[0] == "speed"
 
 
+@pytest.mark.parametrize("name", ["made.csv", "made.parquet"])
+def test_where_they_are_told_numbered_columns_are_not(name: str, tmp_path: Path) -> None:
+    """`obs from obs_0 … obs_1` says nothing to who knows them as speed and angle."""
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    dataset(["speed", "angle"], tmp_path).save(tmp_path / name)
+    assert not [note for note in TransitionDataset.load(tmp_path / name).notes if " from " in note]
+
+
 @pytest.mark.parametrize("name", ["made.npz", "made.h5"])
 def test_a_fault_is_told_by_its_column(name: str, tmp_path: Path) -> None:
     dataset(["speed", "angle"], tmp_path).save(tmp_path / name)

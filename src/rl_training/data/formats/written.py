@@ -95,9 +95,12 @@ def _note_on_changed(changed: Sequence[Path]) -> list[str]:
 
 def with_known(raw: RawData, known: Mapping[str, Any]) -> RawData:
     """The rows of a table with what its files tell of it."""
-    bounds = known.get("bounds")
+    bounds, names = known.get("bounds"), known.get(NAMES)
+    if isinstance(names, dict):  # that obs_0 is one of obs, whoever wrote it has said
+        of = ((note, note.partition(" from ")[0].removeprefix("next_")) for note in raw.notes)
+        raw = replace(raw, notes=tuple(note for note, field in of if field not in names))
     return replace(
-        with_told(raw, known.get(NAMES), known.get(WORDS)),
+        with_told(raw, names, known.get(WORDS)),
         env_id=told_env_id(known.get("env_id")),
         bounds=SpaceBounds.read(bounds) if isinstance(bounds, dict) else None,
     )
