@@ -127,7 +127,7 @@ def test_is_refused_where_it_would_do_nothing(
     algo: str, changes: dict[str, Any], complaint: str, folder: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError) as caught:
-        train(small_config(folder, tmp_path / "runs", algo, data_memory="mapped", **changes))
+        train(small_config(folder, tmp_path / "runs", algo, data_memory="mapped", device="cpu", **changes))
     assert str(caught.value) == complaint
     assert not (tmp_path / "runs").exists()
 
