@@ -101,7 +101,8 @@ def test_data_are_shown_as_they_are_in_the_file(run: Path, tmp_path: Path) -> No
     assert "cost of an episode, eur mean 18, from 4 to 32" in text
     assert "Cost of a step, eur : mean 4.5" in text
     assert "Return of an episode" not in text
-    assert "transformed rewards, the negative of costs, discounted" in text
+    assert "All discounted, in units of the raw reward, the negative of costs." in text
+    assert "Discounted, in eur, the negative of costs." in text
     data = TransitionDataset.load(
         tmp_path / "log.csv",
         columns={"obs": "x", "actions": "u", "rewards": "eur", "step": "t"},

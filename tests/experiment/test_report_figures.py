@@ -102,8 +102,8 @@ class TestAxes:
 # What the networks say ----------------------------------------------------------------------------------------------
 
 
-def transforms(scale: float = 1.0) -> Transforms:
-    return Transforms(None, None, scale, 0.0, (-2.0,), (2.0,))
+def transforms(scale: float = 1.0, shift: float = 0.0) -> Transforms:
+    return Transforms(None, None, scale, shift, (-2.0,), (2.0,))
 
 
 def episodes(terminated: bool = True) -> TransitionDataset:
@@ -122,14 +122,33 @@ def episodes(terminated: bool = True) -> TransitionDataset:
 
 
 class TestValues:
-    def test_returns_are_discounted_and_scaled(self) -> None:
+    def test_returns_are_discounted_and_of_the_raw_reward(self) -> None:
         learner = algorithms.load("iql")(3, 1, **knobs("iql"), gamma=0.5, seeds=(0, 1))
         found = check_values(learner, transforms(10.0), episodes())
         assert found is not None
         assert found.returns is not None
-        by_hand = [10 * (1 + 0.5 * 2 + 0.25 * 4), 10 * (2 + 0.5 * 4), 40.0]
+        by_hand = [1 + 0.5 * 2 + 0.25 * 4, 2 + 0.5 * 4, 4.0]
         np.testing.assert_allclose(found.returns, [by_hand * 2] * 2, rtol=1e-6)
+        assert found.level_seen() == pytest.approx(10 * np.mean(by_hand))
         assert not found.bootstrapped
+
+    def test_values_and_td_errors_are_in_the_unit_of_the_returns(self) -> None:
+        learner = algorithms.load("iql")(3, 1, **knobs("iql"), gamma=0.5)
+        scaled, plain = (check_values(learner, transforms(scale), episodes()) for scale in (10.0, 1.0))
+        assert scaled is not None
+        assert plain is not None
+        np.testing.assert_allclose(10 * scaled.values, plain.values, rtol=1e-6)
+        rewards = episodes().rewards.astype(np.float64)
+        np.testing.assert_allclose(10 * scaled.td_errors[0] - plain.td_errors[0], 9 * rewards, rtol=1e-4)
+
+    def test_shifted_rewards_stay_on_the_scale_of_the_networks(self) -> None:
+        """What a shift adds up to over an episode cannot be taken off without knowing how long it is."""
+        learner = algorithms.load("iql")(3, 1, **knobs("iql"), gamma=0.5)
+        found = check_values(learner, transforms(10.0, shift=1.0), episodes())
+        assert found is not None
+        assert found.returns is not None
+        assert found.scale is None
+        np.testing.assert_allclose(found.returns[0, 2], 41.0, rtol=1e-6)
 
     def test_a_cut_episode_goes_on_with_the_learned_value(self) -> None:
         learner = algorithms.load("iql")(3, 1, **knobs("iql"), gamma=0.5)

@@ -108,6 +108,12 @@ class Transforms:
             scaled = np.clip(scaled, *self.reward_clip)
         return np.asarray(scaled, dtype=np.float32)
 
+    @property
+    def pure_reward_scale(self) -> float | None:
+        """The factor on rewards, where nothing else is done to them: sums of the networks' rewards are then raw ones
+        times this."""
+        return self.reward_scale if self.reward_shift == 0.0 and self.reward_clip is None else None
+
     def to_unit_actions(self, a: npt.ArrayLike) -> FloatArray:
         """Environment actions `[..., A]` to [-1, 1], clipped `ACTION_EDGE` inside: all networks see the same action."""
         low, high = self._action_bounds

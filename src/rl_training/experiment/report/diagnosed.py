@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from html import escape
 
+from rl_training.experiment.costs import Shown
 from rl_training.experiment.report import figures, histograms, tables
 from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.datasets import RunDiagnostics
@@ -17,7 +18,6 @@ from rl_training.experiment.report.saying import PLAIN, said
 from rl_training.experiment.report.tables import common_of
 
 _MOST_DRAWN = 24  # runs with figures of their own
-_SCALE = " In transformed rewards, discounted, not in units of the raw reward."
 
 
 def diagnosed(runs: Sequence[RunContents], diagnostics: Sequence[RunDiagnostics], *, told: bool) -> str:
@@ -96,11 +96,11 @@ def _of_values(run: RunContents, found: RunDiagnostics) -> list[Drawing]:
         sample = f"{min(figures.DOTS, rows):,} of {rows:,} values" + (f" of {seeds} seeds" if seeds > 1 else "")
         caption = f"{name}: {found.values.kind} against the return-to-go of the data, {sample}. Above the dashed line"
         caption += " the networks promise more than followed; what lies beyond the axes is drawn at their ends."
-        caption += f"{_one_sided(found)}{_SCALE}"
+        caption += f"{_one_sided(found)} {_units(run.shown, found)}"
         made.append(Drawing(caption, partial(figures.values_against_returns, run, found.values), run.number))
     held = f" Held out: {escape(found.held_from)}." if found.held_from else ""
     caption = f"{name}: TD error of {found.values.td_errors.size:,} values{_and_held(found)}. Hatched: the 1% that lies"
-    caption += f" furthest from 0, beyond the axis.{held}{_SCALE}"
+    caption += f" furthest from 0, beyond the axis.{held} {_units(run.shown, found)}"
     made.append(Drawing(caption, partial(histograms.td_errors, run, found), run.number))
     return made
 
@@ -109,14 +109,23 @@ def _and_held(found: RunDiagnostics) -> str:
     return "" if found.held is None else f" trained on and {found.held.td_errors.size:,} held out"
 
 
+def _units(shown: Shown, found: RunDiagnostics) -> str:
+    """What the numbers of a figure are counted in."""
+    costs = ", the negative of costs" if shown.costs else ""
+    if found.values is not None and found.values.scale is None:
+        return f"In transformed rewards{costs}, discounted, not in units of the raw reward."
+    return escape(f"Discounted, in {shown.counted_in or 'units of the raw reward'}{costs}.")
+
+
 def _how_diagnosed(runs: Sequence[RunContents], found: Sequence[RunDiagnostics]) -> str:
     costs = ", the negative of costs" if common_of(runs).costs else ""
+    transformed = {one.values.scale is None for one in found if one.values is not None}
+    scale = "transformed rewards" if transformed == {True} else "units of the raw reward"
+    scale += " (where they were shifted or clipped, transformed ones)" if len(transformed) > 1 else ""
     several = any(one.values is not None and len(one.values.values) > 1 for one in found)
     over = ", mean over seeds [range]" if several else ""
     text = (
-        f"All on the scale the networks see: transformed rewards{costs}, discounted. The critics' smallest value"
-        " stands for Q;"
-        " the TD error is r + γ(1 − d)·V(s′) − Q(s, a), with the learned V or the target critics at the policy's"
+        f"All discounted, in {scale}{costs}. The critics' smallest value stands for Q; the TD error is r + γ(1 − d)·V(s′) − Q(s, a), with the learned V or the target critics at the policy's"
         f" action, without noise or entropy; given as root mean square{over}. The return-to-go is the"
         " behaviour's: a better policy is worth more, so values above it need not be wrong; low correlation is the"
         " warning sign. In the figures both are equal on the dashed line; above it the networks promise more. A"

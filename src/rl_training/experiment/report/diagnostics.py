@@ -1,6 +1,7 @@
 """What the networks of a checkpoint say about transitions: values against returns, TD error, distance to the data.
 
-Everything is on the scale the networks see: transformed rewards, discounted; actions in [-1, 1].
+Values, returns and errors are discounted, in units of the raw reward where rewards were only scaled, and else on the
+scale the networks see; actions are in [-1, 1].
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class ValueCheck:
     td_errors: FloatArray  # [M, N]
     returns: FloatArray | None  # [M, N]; none where rows are not whole episodes
     bootstrapped: bool  # cut-off episodes go on with the learned value
+    scale: float | None = None  # of the networks' rewards to raw ones, which all of this is in; none: it is theirs
 
     def td_error(self) -> FloatArray:
         """Root mean square for each seed."""
@@ -67,9 +69,9 @@ class ValueCheck:
             x, y = (part - part.mean(1, keepdims=True) for part in (self.values, self.returns))
             return np.asarray((x * y).sum(1) / np.sqrt((x * x).sum(1) * (y * y).sum(1)))
 
-    def level(self) -> float | None:
-        """Mean of the returns."""
-        return None if self.returns is None else float(self.returns.mean())
+    def level_seen(self) -> float | None:
+        """Mean of the returns on the scale the networks see, as metrics of training are."""
+        return None if self.returns is None else float(self.returns.mean()) * (self.scale or 1.0)
 
     def bias(self) -> FloatArray | None:
         """Mean of value minus return for each seed."""
@@ -148,7 +150,10 @@ def check_values(learner: Learner, transforms: Transforms, dataset: TransitionDa
         returns = np.stack([discounted_returns_to_go(rewards, ends, gamma, alive * own[ends]) for own in after])
     cut = bool((~dataset.terminations[dataset.episode_ends]).any()) if dataset.whole_episodes else False
     sound = learner.active.cpu().numpy()
-    return ValueCheck(kind, values[sound], errors[sound], None if returns is None else returns[sound], cut)
+    scale = transforms.pure_reward_scale
+    to_raw = 1.0 / (scale or 1.0)
+    followed = None if returns is None else returns[sound] * to_raw
+    return ValueCheck(kind, values[sound] * to_raw, errors[sound] * to_raw, followed, cut, scale)
 
 
 def _evaluate(learner: Learner, batch: Batch, gamma: float) -> tuple[Tensor, Tensor, Tensor]:
