@@ -225,7 +225,12 @@ def test_what_has_to_be_typed_to_set_more_episodes_aside(command: Any, tmp_path:
             True,
             ["evaluate run --offline --data MORE --gamma 0.9  # not decided; MORE: some 50 episodes that"],
         ),
-        (0.1, 2.0, True, ["resume run --total-timesteps 40  # not decided: about as good as the behaviour;"]),
+        (
+            0.1,
+            2.0,
+            True,
+            ["evaluate run --offline --data MORE --gamma 0.9  # not decided; MORE: many more episodes that"],
+        ),
         (-3.0, 2.0, True, ["resume run --total-timesteps 40  # not decided: about as good as the behaviour;"]),
         (-3.0, 2.0, False, ["evaluate run --offline --data MORE --gamma 0.9  # not decided; MORE: some 50 episodes"]),
     ],

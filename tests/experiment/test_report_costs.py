@@ -254,3 +254,39 @@ def test_other_estimates_and_how_to_get_them_again(run: Path, tmp_path: Path) ->
     assert "before, after" not in text
     assert "no scores" not in text
     assert "data-toggle-run=" not in (tmp_path / "page.html").read_text().split("<script>")[0]
+
+
+def test_a_page_of_earlier_weights_has_their_estimate(tmp_path: Path) -> None:
+    """And names the same weights in every command, so that the page and an exported file agree."""
+    rows = [f"{np.sin(row):.3f},{np.cos(row):.3f},{row // 4 + 1},{row % 4}" for row in range(32)]
+    (tmp_path / "log.csv").write_text("\n".join(["x,u,eur,t", *rows]) + "\n")
+    columns = {"obs": "x", "actions": "u", "rewards": "eur", "step": "t"}
+    section = {"source": "file", "path": str(tmp_path / "log.csv"), "columns": columns, "rewards_are": "costs"}
+    changes = {"dataset": section, "total_timesteps": 4, "checkpoint_interval": 2}
+    run = manager.start(small_config(None, tmp_path, "iql", **changes)).run.path
+    records = []
+    for step, gain in ((2, 3.0), (4, 5.0)):
+        told = {"improvement": {"value": gain, "low": 1.0, "high": 7.0}, "value": {"value": -10.0}}
+        policy = {"seed": 0, **told, "not_trusted_because": []}
+        data = {"title": "aside.csv", "episodes": 9, "share_trained_on": 0.0}
+        behaviour = {"value": {"value": -10.0 - gain}, "return": {"value": -12.0}}
+        made = {"step": step, "gamma": 0.9, "updates": 10, "repeats": 5, "seeds": [0], "data": data, **told}
+        records.append({**made, "behaviour": behaviour, "policies": [policy]})
+    (run / "offline_evaluations.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
+
+    def page(**which: Any) -> str:
+        write_report([run], tmp_path / "page.html", force=True, **which)
+        return text_of(tmp_path / "page.html")
+
+    assert "behaviour’s 15 eur per episode: 5 less" in page()
+    assert "Estimates and diagnostics" not in page(which=4)
+    early = page(which=2)
+    assert "behaviour’s 13 eur per episode: 3 less" in early
+    assert (
+        "Estimates and diagnostics are of its policy after 2 of 4 updates: export --which 2 writes that one." in early
+    )
+    assert "was judged once more, after 4 updates" in early
+    (run / "offline_evaluations.jsonl").write_text(json.dumps(records[1]) + "\n")
+    unjudged = page(which=2)
+    assert "eur per episode" not in unjudged
+    assert f"rl-training evaluate {run} --offline --which 2 estimates it from the recorded data." in unjudged

@@ -121,8 +121,8 @@ def test_how_often_it_fails_is_not_told(run: Path) -> None:
 class TestTheNextCommand:
     """Of what is not decided, the one that `evaluate --offline` prints."""
 
-    def lead(self, run: Path, repeats: int, low: float, why: tuple[str, ...] = ()) -> str:
-        gain = None if why else {"value": 4.0, "low": low, "high": 8.0 - low, "probability": 0.9}
+    def lead(self, run: Path, repeats: int, low: float, why: tuple[str, ...] = (), gained: float = 4.0) -> str:
+        gain = None if why else {"value": gained, "low": low, "high": 2 * gained - low, "probability": 0.9}
         policies = [{"seed": 0, "value": gain, "improvement": gain, "not_trusted_because": list(why)}]
         told = {"step": 20, "gamma": 0.99, "repeats": repeats, "policies": policies, "value": gain, "improvement": gain}
         data = {"title": "a.npz", "episodes": 80, "share_trained_on": 0.0, "fingerprint": "f"}
@@ -140,6 +140,7 @@ class TestTheNextCommand:
             "Record more episodes, some 130 in all that are not trained on, and estimate on them: rl-training" in text
         )
         assert "--offline --data MORE --repeats 20, where MORE is their file." in text
+        assert "Record more episodes, many more in all that are not trained on" in self.lead(run, 20, -40.0)
 
     def test_a_nearer_horizon(self, run: Path) -> None:
         """Of what diverges, as in the terminal; of few episodes first a larger part that is set aside."""
@@ -152,7 +153,8 @@ class TestTheNextCommand:
 
     def test_a_longer_training(self, run: Path) -> None:
         assert re.search(
-            r"then estimate it again: rl-training resume \S+ --total-timesteps \d+\.", self.lead(run, 20, -40.0)
+            r"then estimate it again: rl-training resume \S+ --total-timesteps \d+\.",
+            self.lead(run, 20, -40.0, gained=-4.0),
         )
 
     def test_what_the_reason_asks_for(self, run: Path) -> None:

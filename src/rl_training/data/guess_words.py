@@ -202,9 +202,10 @@ def is_money(name: str) -> bool:
 
 
 def may_cost(name: str) -> bool:
-    """Whether lower may be better, by the name: of a cost, of money or of a delay, unless it says that it is gained."""
+    """Whether lower may be better, by the name: of a cost, of money, energy or a delay, unless it says that it is
+    gained."""
     gained = is_reward(name) or first_of(name, LIKE_REWARD) is not None
-    return is_cost(name) or ((is_money(name) or is_lateness(name)) and not gained)
+    return is_cost(name) or ((is_money(name) or is_energy(name) or is_lateness(name)) and not gained)
 
 
 def is_lateness(name: str) -> bool:

@@ -29,9 +29,9 @@ class Deciding(NamedTuple):
 def deciding(
     gain: Estimate, repeats: int, episodes: int, *, can_train_on: bool, besides: float = 0.0
 ) -> Deciding | None:
-    """More resamples narrow an interval a little, more episodes a lot, and neither helps where the policy does what the
-    data do; none where the interval does not hold 0. besides: by how much left-out episodes were missed, an error that
-    no more resamples make less."""
+    """More resamples narrow an interval a little, more episodes a lot; longer training is proposed only where the
+    policy came out no better, as it may also lead a good one away from the data. None where the interval does not hold
+    0. besides: by how much left-out episodes were missed, an error that no more resamples make less."""
     if gain.low is None or gain.high is None or not gain.low <= 0.0 <= gain.high or repeats < 2:
         return None
     half = gain.value - gain.low
@@ -41,6 +41,6 @@ def deciding(
     by_resamples = besides**2 <= _MOST_BESIDES * (half / factor) ** 2
     if repeats < _MANY_REPEATS and by_resamples and abs(gain.value) > narrower * half:
         return Deciding(repeats=_MANY_REPEATS)
-    if not can_train_on or (gain.value > 0.0 and needed <= _MOST_RECORDED * episodes):
-        return Deciding(episodes=needed)
+    if gain.value > 0.0 or not can_train_on:
+        return Deciding(episodes=needed if needed <= _MOST_RECORDED * episodes else math.inf)
     return Deciding()

@@ -283,7 +283,7 @@ class RunDirectory:
         """
         while True:
             facts = self.describe()
-            step = self._step_of(which, facts)
+            step = self.step_of(which, facts)
             read = _number_of(self.checkpoint_path(step))
             try:
                 return self._load_own(step, facts, to_go_on)
@@ -294,7 +294,8 @@ class RunDirectory:
                 hint = f"; the newest sound one is step-{sound} (--which {sound})" if sound is not None else ""
                 raise CheckpointError(f"{error}{hint or '; no other is sound'}") from error
 
-    def _step_of(self, which: str | int, facts: Mapping[str, Any]) -> int:
+    def step_of(self, which: str | int, facts: Mapping[str, Any]) -> int:
+        """The step of the checkpoint that `load` would take; facts: what run.json says."""
         # A folder that changes while it is listed may show neither the checkpoint that goes nor the one that comes.
         steps = next(filter(None, (self.steps() for _ in range(_GLANCES))), None)
         if steps is None:

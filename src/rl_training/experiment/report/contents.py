@@ -27,6 +27,8 @@ from rl_training.paths import bare_name, from_here, in_shell, is_there, resolved
 from rl_training.run_places import DAMAGED, RUNS_DIR, STOPPED
 from rl_training.runtime.records import LONGEST_LINE, entries, fault
 from rl_training.runtime.run_description import read_description, read_plain_config
+from rl_training.runtime.run_directory import RunDirectory
+from rl_training.runtime.standing import LAST
 from rl_training.validation import printable
 from rl_training.wording import WARNING, amount
 
@@ -94,7 +96,8 @@ class RunContents:
     offline: tuple[Mapping[str, Any], ...] = ()  # estimates without a simulator: the newest trusted of each data
     refused: tuple[Mapping[str, Any], ...] = ()  # others of the same weights, none of whose seeds was trusted
     opposed: tuple[Mapping[str, Any], ...] = ()  # trusted ones that contradict the one which leads
-    earlier: tuple[Mapping[str, Any], ...] = ()  # estimates of other weights than the newest
+    earlier: tuple[Mapping[str, Any], ...] = ()  # estimates of other weights
+    asked: int | None = None  # the update of whose weights the page was asked for; none: of the newest
     counted_ends: tuple[End, ...] = ()  # of the episodes of its data, where these are open
 
     @property
@@ -139,6 +142,11 @@ class RunContents:
     @property
     def unit(self) -> str:
         return self.summary.unit
+
+    @property
+    def as_asked(self) -> str:
+        """` --which 50` behind a command, where the page is not of the newest weights."""
+        return "" if self.asked is None or self.asked == self.summary.steps else f" --which {self.asked}"
 
     @property
     def in_command(self) -> str:
@@ -196,13 +204,14 @@ class RunContents:
         return as_number(self.data_facts.get("return_mean"), None)
 
 
-def read_runs(paths: Sequence[Path]) -> list[RunContents]:
-    """Every run, numbered in the order given; a run given twice is shown once."""
+def read_runs(paths: Sequence[Path], which: str | int = LAST[0]) -> list[RunContents]:
+    """Every run, numbered in the order given; a run given twice is shown once. which: of whose weights estimates are
+    shown."""
     distinct = list({resolved(path): path for path in paths}.values())
     labels = [_label(resolved(path), [resolved(other) for other in distinct]) for path in distinct]
     points = min(_MOST_POINTS, max(_FEWEST_POINTS, _POINTS_OF_A_FIGURE // max(len(distinct), 1)))
     named = enumerate(zip(distinct, labels, strict=True))
-    return [_read(number, path, label, points) for number, (path, label) in named]
+    return [_read(number, path, label, points, which) for number, (path, label) in named]
 
 
 def training_doubts(path: Path) -> list[str]:
@@ -220,7 +229,7 @@ def _label(path: Path, paths: Sequence[Path]) -> str:
     return str(path)
 
 
-def _read(number: int, path: Path, label: str, points: int) -> RunContents:
+def _read(number: int, path: Path, label: str, points: int, which: str | int) -> RunContents:
     summary = summarise(path)
     if max(summary.steps or 0, summary.total_steps or 0) > _LARGEST_STEP:
         summary = RunSummary(summary.name, path, DAMAGED, fault=f"{path}: makes no sense (so many steps)")
@@ -239,7 +248,9 @@ def _read(number: int, path: Path, label: str, points: int) -> RunContents:
     names = sorted({name for record in metrics for name in record if name not in _COUNTERS})
     curves = {name: _curve(metrics, name, seeds) for name in names}
     judged = _records(path, "offline_evaluations", faults)
-    estimates, refused = to_show(judged)
+    asked = None if which in LAST else _step_of(path, which, facts)
+    of_step = [record for record in judged if record["step"] == asked] if which not in LAST else judged
+    estimates, refused = to_show(of_step)
     of_machine = _texts(facts, "machine_notices")
     return RunContents(
         number=number,
@@ -259,9 +270,18 @@ def _read(number: int, path: Path, label: str, points: int) -> RunContents:
         machine_notes=tuple(of_machine),
         offline=estimates,
         refused=refused,
-        opposed=opposed(leading(estimates), judged),
-        earlier=tuple(record for record in judged if record["step"] != judged[-1]["step"]),
+        opposed=opposed(leading(estimates), of_step),
+        earlier=tuple(record for record in judged if not of_step or record["step"] != of_step[-1]["step"]),
+        asked=asked,
     )
+
+
+def _step_of(path: Path, which: str | int, facts: Mapping[str, Any]) -> int | None:
+    """Where a checkpoint is, if it is there; that it is not is said where it would be opened."""
+    try:
+        return RunDirectory.open(path).step_of(which, facts)
+    except (RLTrainingError, OSError, ValueError, TypeError, AttributeError):
+        return None
 
 
 def _as_configured(summary: RunSummary, config: Mapping[str, Any]) -> RunSummary:

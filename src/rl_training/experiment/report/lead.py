@@ -35,6 +35,7 @@ def lead(
     told = [one for one in found if one is not None]
     rows = [
         ("Trained", [_trained(runs)]),
+        ("Weights", _asked(runs)),
         ("Data", _recorded(runs)),
         ("Result", [one.result for one in told]),
         ("Trust", [one.trust for one in told if one.trust] + _unfinished(runs)),
@@ -63,6 +64,16 @@ def _trained(runs: Sequence[RunContents]) -> str:
         some = names if len(names) <= _MOST_NAMED else [*names[:_MOST_NAMED], f"{len(names) - _MOST_NAMED} more"]
         lines.append(f"{learned}: {listed(some)}.")
     return " ".join(lines)
+
+
+def _asked(runs: Sequence[RunContents]) -> list[str]:
+    """Of which weights the page is, of runs that went on from there."""
+    of = [run for run in runs if run.as_asked]
+    return [
+        f"Estimates and diagnostics{f' of <b>{escape(run.label)}</b>' if len(runs) > 1 else ''} are of its policy after"
+        f" {run.asked:,} of {run.summary.steps or 0:,} {escape(run.unit)}: `export{run.as_asked}` writes that one."
+        for run in of
+    ]
 
 
 def _how(run: RunContents) -> str:

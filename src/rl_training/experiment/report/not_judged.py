@@ -26,7 +26,7 @@ def not_judged(runs: Sequence[RunContents]) -> Lead:
     tried = [run for run in runs if run.offline]
     judged = tried or runs
     names = f"<b>{escape(judged[0].label)}</b>" if len(judged) == 1 else f"These {len(judged)} runs"
-    name = escape(judged[0].in_command) if len(judged) == 1 else "RUN"
+    name, which = (escape(judged[0].in_command), judged[0].as_asked) if len(judged) == 1 else ("RUN", "")
     it, were, them = ("it is", "it was", "it") if len(judged) == 1 else ("they are", "they were", "each")
     played = all(run.summary.env_id is not None for run in judged)
     untold = f"{were} not played yet" if played else "there was no simulator to score policies in, and nothing was"
@@ -35,7 +35,7 @@ def not_judged(runs: Sequence[RunContents]) -> Lead:
     plain = list(dict.fromkeys(map(plainly, why)))
     plain += [told for run in tried if (told := contradicted(run.refused))]
     if not tried:
-        then = f"`rl-training evaluate {name}{'' if played else ' --offline'}`"
+        then = f"`rl-training evaluate {name}{'' if played else ' --offline'}{which}`"
         then += f" plays {them}." if played else f" estimates {them} from the recorded data."
         return Lead(f"{names} could not be judged: {escape('; '.join(why))}.", f"How good {it} is not known.", then)
     whose = names if len(judged) == 1 else names.lower()

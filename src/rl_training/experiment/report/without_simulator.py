@@ -145,8 +145,9 @@ def _beside(run: RunContents, record: Record) -> Iterator[str]:
     if steps:
         at = listed([f"{step:,}" for step in sorted(set(steps))])
         times = "once" if len(steps) == 1 else f"{len(steps)} times"
+        more = "more" if run.as_asked else "before"
         yield (
-            f"on these episodes, {run.label} was judged {times} before, after {at} {run.unit}: to choose the best of"
+            f"on these episodes, {run.label} was judged {times} {more}, after {at} {run.unit}: to choose the best of"
             " several estimates flatters it"
         )
 

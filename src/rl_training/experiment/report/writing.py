@@ -48,7 +48,7 @@ def write_report(
     require_place(output, force=force)
     if held_out is not None and not with_data:
         raise ConfigError("--held-out: needs the data, which --no-data leaves closed; choose one of them")
-    runs = read_runs(paths)
+    runs = read_runs(paths, which)
     shelf = Shelf(held_out) if with_data else None
     if shelf is not None:
         shelf.require_held_out(runs)
