@@ -132,6 +132,21 @@ class TestReading:
         with pytest.raises(DataError, match="is none of its words, shut, open; did you mean 'open'\\?"):
             read(path)
 
+    @pytest.mark.parametrize("ending", ["csv", "parquet"])
+    def test_a_column_of_texts_in_few_rows_is_no_measurement_with_gaps(self, ending: str, tmp_path: Path) -> None:
+        """As one that tells in last rows why episodes ended: no word of it stands for a missing number."""
+        cells = ["", "", "", "late", "", "", "", "late"]
+        if ending == "csv":
+            path = write_csv(tmp_path / "log.csv", table() | {"door": cells})
+        else:
+            pandas = pytest.importorskip("pandas", reason="needs pandas")
+            path = tmp_path / "log.parquet"
+            pandas.DataFrame(table() | {"door": [cell or None for cell in cells]}).to_parquet(path)
+        with pytest.raises(DataError) as caught:
+            read(path, None)
+        assert "'door' holds texts and no numbers: leave it out; what tells why episodes end" in str(caught.value)
+        assert "missing_words" not in str(caught.value)
+
     def test_without_them_they_are_proposed(self, tmp_path: Path) -> None:
         path = write_csv(tmp_path / "log.csv", table() | {"door": ["shut", "open"] * 4, "valve": list("abcdefgh")})
         with pytest.raises(DataError) as caught:

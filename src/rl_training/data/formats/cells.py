@@ -83,6 +83,7 @@ class Faults:
     def __init__(self) -> None:
         self._found: dict[str, BadCellsError] = {}  # by column
         self._rows: Counter[str] = Counter()  # that were read of each column
+        self._empty: Counter[str] = Counter()  # of those, the ones without a value
 
     def __bool__(self) -> bool:
         return bool(self._found)
@@ -93,10 +94,13 @@ class Faults:
         """What `read` makes of the cells; NaN where it refuses them."""
         self._rows[name] += len(cells)
         try:
-            return read(name, cells, first_row)
+            values = read(name, cells, first_row)
         except BadCellsError as error:
             self._found.setdefault(name, error).cells.update(error.cells)
+            self._empty[name] += sum(map(_is_empty, cells))
             return np.full(len(cells), np.nan)
+        self._empty[name] += int(np.isnan(values).sum()) if values.dtype.kind == "f" else 0
+        return values
 
     def refuse(self, lines_of: Callable[[set[int]], Mapping[int, int]] | None = None) -> None:
         """Raise what was found, if anything. lines_of: the lines that rows have in a file of text."""
@@ -107,8 +111,8 @@ class Faults:
         told = [error.told(lines) for error in found[:_MOST_COLUMNS]]
         if len(found) > _MOST_COLUMNS:
             told.append(f"and {amount(len(found) - _MOST_COLUMNS, 'more column')} with such cells")
-        texts = [error for error in found if 2 * len(error.cells) > self._rows[error.column] and error.words()]
-        told += [_of_texts(error) for error in texts[:_MOST_COLUMNS] if not error.known]
+        texts = [error for error in found if self._holds_text(error) and error.words()]
+        told += [_of_texts(error, self._rows[error.column]) for error in texts[:_MOST_COLUMNS] if not error.known]
         words = list(dict.fromkeys(word for error in found if error not in texts for word in error.words()))
         words = words[:_MOST_WORDS]
         if words and not (len(found) > 1 and all(error.is_first_row_alone for error in found)):
@@ -116,9 +120,21 @@ class Faults:
             told.append(f"if {'it stands' if len(words) == 1 else 'they stand'} for a missing value, say {said}")
         raise DataError("; ".join(told))
 
+    def _holds_text(self, error: BadCellsError) -> bool:
+        """In most rows, or in all that hold anything."""
+        rows, texts = self._rows[error.column], len(error.cells)
+        return 2 * texts > rows or (texts > 1 and texts + self._empty[error.column] >= rows)
 
-def _of_texts(error: BadCellsError) -> str:
-    """What to do with a column that holds words instead of numbers."""
+
+def _is_empty(cell: Any) -> bool:
+    return str(cell).strip().lower() in ("", "none", "nan", "nat", "<na>", "--")  # the last: one under a mask
+
+
+def _of_texts(error: BadCellsError, rows: int) -> str:
+    """What to do with a column of so many rows that holds words instead of numbers."""
+    if 2 * len(error.cells) <= rows:
+        name = error.column
+        return f"{name!r} holds texts and no numbers: leave it out; what tells why episodes end is named as end_reasons"
     words = list(dict.fromkeys(str(word).strip() for word in error.cells.values()))
     way = "write numbers in its place, such as 0 and 1"
     if 1 < len(words) <= MOST_PROPOSED:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rl_training.data.formats.arrow import check_type, column_values
+from rl_training.data.formats.cells import Faults
 from rl_training.data.formats.folders import (
     blamed_on,
     check_columns,
@@ -98,7 +99,9 @@ def _values(entry: Path, path: Path, footer: Footer, planned: Plan) -> Arrays:
             else np.full(len(table), entry.name, object)
             for name in planned.columns
         }
-        given = {name: planned.values(name, cells) for name, cells in found.items()}
+        faults = Faults()
+        given = {name: faults.reading(planned.values, name, cells) for name, cells in found.items()}
+        faults.refuse()
         return {name: labels(name, cells) if name in planned.labels else cells for name, cells in given.items()}
 
 

@@ -125,7 +125,8 @@ def _how_diagnosed(runs: Sequence[RunContents], found: Sequence[RunDiagnostics])
     several = any(one.values is not None and len(one.values.values) > 1 for one in found)
     over = ", mean over seeds [range]" if several else ""
     text = (
-        f"All discounted, in {scale}{costs}. The critics' smallest value stands for Q; the TD error is r + γ(1 − d)·V(s′) − Q(s, a), with the learned V or the target critics at the policy's"
+        f"All discounted, in {scale}{costs}. The critics' smallest value stands for Q; the TD error is"
+        " r + γ(1 − d)·V(s′) − Q(s, a), with the learned V or the target critics at the policy's"
         f" action, without noise or entropy; given as root mean square{over}. The return-to-go is the"
         " behaviour's: a better policy is worth more, so values above it need not be wrong; low correlation is the"
         " warning sign. In the figures both are equal on the dashed line; above it the networks promise more. A"
