@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rl_training.data.dataset_loaders import infer_spaces
-from rl_training.data.guess_words import is_control, may_be_control
+from rl_training.data.guess_words import is_control, is_money, may_be_control
 from rl_training.data.guessing import guess_fields
 from rl_training.data.offline_dataset import TransitionDataset
 
@@ -35,7 +35,7 @@ def test_may_be_controls(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["level_pct", "humidity_percent", "room_C", "tariff", "set", "heater_temp", "12", "power"]
+    "name", ["level_pct", "humidity_percent", "room_C", "demand", "set", "heater_temp", "12", "power"]
 )
 def test_are_none(name: str) -> None:
     assert not may_be_control(name)
@@ -83,21 +83,21 @@ def test_what_begins_with_set_is_asked_about(name: str) -> None:
 
 def test_they_come_first_among_what_may_be_done() -> None:
     values = np.random.default_rng(0).normal(size=(60, 5))
-    columns = dict(zip(["room_C", "tariff", "compr_pct", "defrost", "gain"], values.T, strict=True))
+    columns = dict(zip(["room_C", "demand", "compr_pct", "defrost", "gain"], values.T, strict=True))
     columns["shift"] = np.repeat(np.arange(6), 10)
     guesses = {guess.field: guess for guess in guess_fields(columns).fields}
-    both = ("room_C", "tariff", "compr_pct", "defrost")
+    both = ("room_C", "demand", "compr_pct", "defrost")
     assert guesses["actions"].candidates == (("compr_pct", "defrost"), both)
-    assert guesses["obs"].candidates == (("room_C", "tariff"), both)
+    assert guesses["obs"].candidates == (("room_C", "demand"), both)
     assert guesses["actions"].why.endswith("compr_pct, defrost are named like a control: check")
     assert not guesses["actions"].is_clear
 
 
 def test_measurements_come_without_them_first() -> None:
     values = np.random.default_rng(0).normal(size=(60, 4))
-    columns = dict(zip(["room_temp", "tariff", "compr_pct", "reward"], values.T, strict=True))
+    columns = dict(zip(["room_temp", "demand", "compr_pct", "reward"], values.T, strict=True))
     obs = next(guess for guess in guess_fields(columns).fields if guess.field == "obs")
-    assert obs.candidates == (("room_temp", "tariff"), ("room_temp", "tariff", "compr_pct"), ("room_temp",))
+    assert obs.candidates == (("room_temp", "demand"), ("room_temp", "demand", "compr_pct"), ("room_temp",))
 
 
 def cellar(**more: np.ndarray) -> dict[str, np.ndarray]:
@@ -165,3 +165,15 @@ def test_a_part_keeps_the_bounds_of_the_whole(name: str, tmp_path: Path) -> None
     whole.select(np.arange(2)).save(tmp_path / name) if name.endswith("npz") else whole.save(tmp_path / name)
     spaces = infer_spaces(TransitionDataset.load(tmp_path / name))
     assert (spaces.action_low, spaces.action_high) == ((0.0,), (100.0,))
+
+
+def test_a_price_is_seen_and_not_paid() -> None:
+    """What one unit is worth; what was paid stays a cost."""
+    values = np.random.default_rng(0).normal(size=(60, 4))
+    columns = dict(zip(["room_temp", "price_EUR", "compressor_pct", "cost_EUR"], values.T, strict=True))
+    guesses = {guess.field: guess for guess in guess_fields(columns).fields}
+    assert guesses["rewards"].columns == ("cost_EUR",)
+    assert "price_EUR" in guesses["obs"].columns
+    assert not is_money("Preis EUR")
+    assert is_money("price paid [EUR]")
+    assert is_money("total price EUR")

@@ -49,6 +49,7 @@ LIKELY = {
         "sin", "proprio", "error", "flow", "rpm", "current", "humidity", "weight", "mass", "glucose", "bp", "hr",
         "spo2", "soc", "soh", "hp", "health", "battery", "fuel", "density", "concentration",
         "messwert", "istwert", "temperatur", "druck", "fuellstand", "winkel", "geschwindigkeit", "drehzahl", "feuchte",
+        "price", "tariff", "preis", "tarif", "prix", "precio", "prezzo",
         "durchfluss", "abstand", "hoehe", "gewicht", "pression", "vitesse", "niveau", "temperatura", "presion",
         "velocidad", "posicion", "nivel",
     },
@@ -114,6 +115,9 @@ _SURELY_COSTS = ("cost", "costs", "kosten", "penalty", "penalties", "strafe")
 # In the name of an amount, which may be a cost or a yield.
 MONEY = {"eur", "euro", "euros", "usd", "dollar", "dollars", "chf", "gbp", "aufwand", "ausgaben", "expense", "expenses"}
 MONEY_SIGNS = "€$£"
+# What a unit of something is worth is seen, not paid, unless it is said to be paid or a whole.
+_OF_A_UNIT = {"price", "prices", "tariff", "tariffs", "preis", "preise", "tarif", "tarife", "prix", "precio", "prezzo"}
+_PAID = {"paid", "bezahlt", "paye", "pagado", "pagato"}
 # In the name of an amount of money that is surely earned, and of one that is surely paid.
 EARNED = {
     "sales",
@@ -197,7 +201,10 @@ def is_surely_cost(name: str) -> bool:
 
 
 def is_money(name: str) -> bool:
-    """`Aufwand [EUR]`, `energy_$`."""
+    """`Aufwand [EUR]`, `energy_$`, and not `price_EUR`."""
+    words = set(words_in(name))
+    if words & _OF_A_UNIT and not words & (_PAID | WHOLE_REWARD):
+        return False
     return first_of(name, MONEY) is not None or any(sign in name for sign in MONEY_SIGNS)
 
 
