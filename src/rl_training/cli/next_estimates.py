@@ -22,7 +22,7 @@ from rl_training.experiment.horizon import (
 )
 from rl_training.experiment.manager import LoadedPolicy
 from rl_training.experiment.metric_doubts import longer
-from rl_training.experiment.offline_doubts import MOST_ROUNDS
+from rl_training.experiment.offline_doubts import MOST_BEHIND_CUTS, MOST_ROUNDS
 from rl_training.experiment.offline_evaluation import OfflineEvaluation, PolicyValue
 from rl_training.experiment.statistics import Estimate
 from rl_training.experiment.staying_closer import tighter
@@ -128,7 +128,8 @@ def _nearer(one: Estimated, asked: AskedOffline, words: str) -> Iterator[str]:
     if beyond and one.own_trusted is None:
         counts = f"the run's own discount, {one.own_gamma:g}, counts about {counted_share(one.own_gamma, steps):.0%}"
         yield f"next: {words}  # {counts} of an episode of {steps:,.0f} steps; {_takes(one, asked)}"
-    if asked.data is not None and found.data.episodes < _FEW_SET_ASIDE and one.split is not None:
+    few = found.data.episodes < _FEW_SET_ASIDE and found.observed.behind <= MOST_BEHIND_CUTS  # else no number helps
+    if asked.data is not None and few and one.split is not None:
         yield _split(one.split, f"{found.data.episodes:,} episodes may be too few")
     if beyond and one.own_trusted is not False:
         return

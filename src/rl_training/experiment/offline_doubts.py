@@ -58,22 +58,20 @@ def with_last_rows(count: float) -> str:
 def doubts(fitted: FittedValues, column: int, outside: float, modelled: ModelledValues | None = None) -> list[Doubt]:
     """Why the value of one policy is not to be trusted; none where nothing speaks against it. modelled: a second
     opinion, if there is one."""
-    episodes, spread = len(fitted.observed), spread_of(fitted)
-    found: list[Doubt] = []
-    if episodes < FEWEST_EPISODES:
-        few = f"there are only {episodes} episodes, and an interval needs at least {FEWEST_EPISODES}; record more"
-        found.append(Doubt(few))
+    spread = spread_of(fitted)
+    if found := _of_the_data(fitted):
+        return found  # what the fits come to is no matter then, and what would mend them mends nothing
     if runaway := _runaway(fitted, column):
-        return [*found, runaway]
+        return [runaway]
     if stopped := _stopped(fitted, column):
-        return [*found, stopped]
+        return [stopped]
     if outside > MOST_OUTSIDE:
         strange = (
             f"in {outside:.0%} of the states the policy does what no similar state of the data has seen"
             f" (at most {MOST_OUTSIDE:.0%}); train one that stays closer to the data (bc, or a stronger constraint)"
         )
         found.append(Doubt(strange, closer=True))
-    found += [*_behind_cuts(fitted), *_missed(fitted, column, spread)]
+    found += _missed(fitted, column, spread)
     if _short(fitted):
         return [*found, _TOO_SHORT]
     half = _half(statistics.student_estimate(0.0, fitted.repeats[:, column]))
@@ -90,15 +88,19 @@ def doubts(fitted: FittedValues, column: int, outside: float, modelled: Modelled
     return found + _strange_ends(column, None if modelled is None else modelled.ends)
 
 
-def _behind_cuts(fitted: FittedValues) -> list[Doubt]:
-    behind = float(fitted.behind.mean())
-    if not behind > MOST_BEHIND_CUTS:
-        return []
-    said = (
-        f"{behind:.0%} of an episode's discounted weight lies behind its cut, where the fit alone speaks (at most"
-        f" {MOST_BEHIND_CUTS:.0%}); record longer episodes, or ask for a nearer horizon with a smaller --gamma"
-    )
-    return [Doubt(said, nearer=True)]
+def _of_the_data(fitted: FittedValues) -> list[Doubt]:
+    """What speaks against every policy, whatever the fits come to."""
+    found, episodes, behind = [], len(fitted.observed), float(fitted.behind.mean())
+    if episodes < FEWEST_EPISODES:
+        few = f"there are only {episodes} episodes, and an interval needs at least {FEWEST_EPISODES}; record more"
+        found.append(Doubt(few))
+    if behind > MOST_BEHIND_CUTS:
+        said = (
+            f"{behind:.0%} of an episode's discounted weight lies behind its cut, where the fit alone speaks (at most"
+            f" {MOST_BEHIND_CUTS:.0%}); record longer episodes, or ask for a nearer horizon with a smaller --gamma"
+        )
+        found.append(Doubt(said, nearer=True))
+    return found
 
 
 def _missed(fitted: FittedValues, column: int, spread: float) -> list[Doubt]:
@@ -240,8 +242,11 @@ def unsettled(fitted: FittedValues) -> bool:
     """Whether more updates may help: a value moves, a policy's repeats disagree or the behaviour is not found again.
 
     The first round may part the repeats, which start from the same returns; a later one that does leads nowhere.
-    Repeats of the behaviour disagree as the episodes do.
+    Repeats of the behaviour disagree as the episodes do. Where the data alone forbid to trust a value, it is not worth
+    the time.
     """
+    if _of_the_data(fitted):
+        return False
     spread, behaviour = spread_of(fitted), fitted.repeats.shape[1] - 1
     going = [column for column in range(behaviour) if column not in fitted.gone]
     if not np.isfinite(fitted.repeats[:, [*going, behaviour]]).all():

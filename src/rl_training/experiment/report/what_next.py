@@ -9,6 +9,7 @@ from rl_training.data.doctor.wording import capital
 from rl_training.experiment.deciding import deciding
 from rl_training.experiment.horizon import LEAST_GAMMA, nearer_gamma
 from rl_training.experiment.metric_doubts import longer
+from rl_training.experiment.offline_doubts import MOST_BEHIND_CUTS
 from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.reproducing import options_of, splitting_anew
 from rl_training.experiment.seed_choice import seed_by_estimates
@@ -63,7 +64,8 @@ def after_refusal(run: RunContents) -> list[tuple[str, str]]:
     refused = [one for one in (record, *run.refused) if data_key(one) == data_key(record)]
     gamma = min(as_number(one.get("gamma"), 1.0) for one in refused)
     steps = as_number(mapping(record.get("behaviour")).get("steps"), 100.0)
-    few = as_number(mapping(record.get("data")).get("episodes"), 0.0) < _FEW_SET_ASIDE
+    behind = as_number(mapping(record.get("behaviour")).get("weight_behind_cuts"), 0.0)
+    few = as_number(mapping(record.get("data")).get("episodes"), 0.0) < _FEW_SET_ASIDE and behind <= MOST_BEHIND_CUTS
     told = []
     if few and share_trained_on(record) == 0.0:
         told.append(("Set more episodes aside, and train anew on the others", escape(splitting_anew(run))))
