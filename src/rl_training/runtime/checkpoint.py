@@ -36,7 +36,7 @@ from rl_training.data.formats.atomic import sync, temporary_folder, workplace
 from rl_training.data.transforms import Transforms
 from rl_training.environments import Spaces
 from rl_training.errors import CheckpointError, RLTrainingError
-from rl_training.run_places import MANIFEST, TEMPORARY
+from rl_training.run_places import MANIFEST, TEMPORARY, run_folder_of
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.divergence import Divergence
 from rl_training.runtime.progress import Progress
@@ -145,7 +145,9 @@ class Checkpoint:
 
 
 def _free_place(path: Path) -> Path:
-    """A path where nothing is yet: in a folder that is no checkpoint, else beside what lies there."""
+    """A path where nothing is yet: in a folder that is no checkpoint, else beside what lies there; in a run, not among
+    its own checkpoints."""
+    path = run_folder_of(path / "policy") or run_folder_of(path) or path
     inside = path.is_dir() and not is_checkpoint(path)
     first = path / "policy" if inside else path.with_name(f"{path.name}-2")
     others = (first.with_name(f"{first.name.removesuffix('-2')}-{number}") for number in count(2))
@@ -160,6 +162,9 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint, *, in_run: bool = True) 
     if path.exists():
         way = f"give a new path, such as {_free_place(path)}"
         raise CheckpointError(f"{path}: already exists; a checkpoint is never overwritten; {way}")
+    if not in_run and run_folder_of(path) is not None:
+        way = f"give another path, such as {_free_place(path)}"
+        raise CheckpointError(f"{path}: is a place for a run's own checkpoints, which it goes on from; {way}")
     state = {
         "format": FORMAT,
         "rl_training": __version__,
