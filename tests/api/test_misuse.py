@@ -138,6 +138,21 @@ class TestWaysOut:
         said = refusal(CheckpointError, lambda: model.save(tmp_path / "runs" / "policy"))
         assert said.endswith(f"such as {tmp_path}/runs/policy-4")
 
+    @pytest.mark.parametrize("name", ["step-77", "step-4", "mine"])
+    def test_a_place_among_a_runs_own_checkpoints(self, name: str, model: Any, tmp_path: Path) -> None:
+        """The run would go on from it, and refuse it as another's."""
+        link = tmp_path / "link"
+        link.symlink_to(model.run_dir / "checkpoints")
+        before = files_under(model.run_dir)
+        for folder in (model.run_dir / "checkpoints", link):
+            said = refusal(CheckpointError, lambda: model.save(folder / name))  # noqa: B023
+            assert said.startswith(f"{folder / name}: ")
+            assert ("already exists" if name == "step-4" else "is a place for a run's own checkpoints") in said
+            assert said.endswith(f"path, such as {model.run_dir}/policy")
+        said = refusal(CheckpointError, lambda: model.save(model.run_dir / "checkpoints"))
+        assert said.endswith(f"path, such as {model.run_dir}/policy")
+        assert files_under(model.run_dir) == before
+
     def test_a_run_that_is_finished(self, model: Any) -> None:
         said = refusal(ConfigError, model.learn)
         assert said.endswith(

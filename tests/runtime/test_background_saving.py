@@ -12,14 +12,16 @@ import torch
 
 from rl_training.errors import CheckpointError, DivergenceError
 from rl_training.experiment import manager
-from rl_training.runtime import checkpoint_writer
+from rl_training.run_places import is_locked
+from rl_training.runtime import checkpoint_folder, checkpoint_writer
+from rl_training.runtime import loop as the_loop
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.checkpoint import Checkpoint
 from rl_training.runtime.checkpoint_writer import CheckpointWriter
 from rl_training.runtime.loop import Loop
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.trainer import train
-from small_runs import Poison, digest, one_update_at_a_time, small_config
+from small_runs import Poison, digest, files_under, one_update_at_a_time, small_config
 
 Keep = Callable[[RunDirectory, Checkpoint], Path]
 
@@ -186,3 +188,85 @@ def test_a_writer_left_alone_is_waited_for_as_long_as_asked() -> None:
     go.set()
     assert writer.finish() == Path("x")
     assert (writer.poll(), writer.is_busy) == (None, False)
+
+
+class TestCutOffWhileOneIsWritten:
+    """A program that lives on, as a notebook does, is told to end at once while a slow disk has a checkpoint."""
+
+    def cut_off(self, data_file: Path, runs: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, threading.Thread]:
+        """At update 8, while that of update 5 is written; the run, and the thread that is at it."""
+        monkeypatch.setattr(the_loop, "_CUT_OFF_SECONDS", 0.0)
+
+        def cut(step: int) -> None:
+            if step == 8:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            train(small_config(data_file, runs, checkpoint_interval=5), callbacks=[Watches(cut)])
+        (writer,) = (thread for thread in threading.enumerate() if thread.name == "checkpoint writer")
+        return runs / "run", writer
+
+    @pytest.fixture
+    def go(self, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+        """Set, it lets the disk take the checkpoint of update 5."""
+        plain, go = checkpoint_folder.save, threading.Event()
+
+        def save(folder: Path, step: int, checkpoint: Checkpoint) -> Path:
+            assert step != 5 or go.wait(20)
+            return plain(folder, step, checkpoint)
+
+        monkeypatch.setattr(checkpoint_folder, "save", save)
+        return go
+
+    def test_others_are_kept_out_until_it_is_there(
+        self, go: threading.Event, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path, writer = self.cut_off(data_file, tmp_path, monkeypatch)
+        assert is_locked(path)
+        assert manager.describe(path)["status"] == "interrupted"
+        go.set()
+        writer.join()
+        assert not is_locked(path)
+        assert manager.describe(path)["step"] == 5
+
+    def test_the_same_program_waits_for_it_and_goes_on_from_there(
+        self, go: threading.Event, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path, _ = self.cut_off(data_file, tmp_path / "cut", monkeypatch)
+        threading.Timer(0.3, go.set).start()
+        began: list[int] = []
+        watches = Watches()
+        monkeypatch.setattr(watches, "on_start", lambda loop: began.append(loop.progress.steps))
+        resumed = manager.resume(path, callbacks=[watches])
+        assert began == [5]
+        whole = train(small_config(data_file, tmp_path / "whole", checkpoint_interval=5))
+        assert digest(resumed.actor.learner.state()) == digest(whole.actor.learner.state())
+        assert resumed.run.steps() == whole.run.steps()
+
+    def test_what_comes_late_writes_nothing(
+        self, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A thread that had not begun to write when the lock was let go of: another may hold it by now."""
+        go = threading.Event()
+        slow_disk(monkeypatch, lambda step: step == 5 and go.wait(20))
+        path, writer = self.cut_off(data_file, tmp_path, monkeypatch)
+        assert not is_locked(path)
+        before = files_under(path)
+        go.set()
+        writer.join()
+        assert files_under(path) == before
+
+    def test_nor_does_what_notes(self, data_file: Path, tmp_path: Path) -> None:
+        """As the thread of a tracker that hung."""
+        run, refused = train(small_config(data_file, tmp_path)).run, []
+
+        def note() -> None:
+            with pytest.raises(CheckpointError, match="the call that trained this run has ended") as error:
+                run.note(late=True)
+            refused.append(error)
+
+        late = threading.Thread(target=note)
+        late.start()
+        late.join()
+        assert refused
+        assert "late" not in run.describe()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import pickle
 import shutil
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -308,6 +310,22 @@ class TestRightSums:
         said = self.refusal(run)
         assert said.startswith("/manifest.json: malformed (ValueError: weights.safetensors has ")
         assert len(said) < 200
+
+
+def test_a_file_that_is_mostly_a_hole_takes_no_memory(saved: Path) -> None:
+    """It may be of any size that the manifest says."""
+    size, file = 2**28, saved / "weights.safetensors"
+    manifest = json.loads((saved / "manifest.json").read_text())
+    manifest["files"][file.name]["bytes"] = size
+    (saved / "manifest.json").write_text(json.dumps(manifest))
+    os.truncate(file, size)
+    tracemalloc.start()
+    try:
+        with pytest.raises(CheckpointError, match=r"weights\.safetensors: damaged"):
+            load_checkpoint(saved)
+        assert tracemalloc.get_traced_memory()[1] < size / 8
+    finally:
+        tracemalloc.stop()
 
 
 def damage(file: Path) -> None:

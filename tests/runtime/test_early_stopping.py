@@ -10,7 +10,9 @@ import pytest
 from rl_training import BC
 from rl_training.errors import CheckpointError, ConfigError
 from rl_training.experiment import manager
+from rl_training.runtime import checkpoint_writer
 from rl_training.runtime.callbacks import Callback, EarlyStopping
+from rl_training.runtime.checkpoint_writer import CheckpointWriter
 from rl_training.runtime.config import EarlyStoppingConfig, TrainConfig
 from rl_training.runtime.loop import Loop
 from rl_training.runtime.trainer import train
@@ -170,6 +172,51 @@ def test_killed_before_it_is_marked_as_finished(config: Any, monkeypatch: pytest
     whole.run.note(status="running", reason=None)
     resumed = manager.resume(whole.run.path)
     assert (resumed.status, resumed.reason, resumed.progress.steps) == ("finished", whole.reason, 12)
+
+
+class EnoughAt(Callback):
+    """Ends the run as it is told of a checkpoint."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_checkpoint(self, loop: Loop, path: Path) -> None:
+        if int(path.name.removeprefix("step-")) >= self.step:
+            loop.stop("enough")
+
+
+@pytest.mark.parametrize("instant", [10.0, 0.0])
+def test_ended_by_a_callback_that_is_told_of_a_checkpoint(
+    instant: float, config: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its weights are evaluated, and the checkpoint says that the run is over, whether the disk is fast or slow."""
+    monkeypatch.setattr(checkpoint_writer, "INSTANT_SECONDS", instant)
+    script_scores(monkeypatch, dict.fromkeys(range(41), 1.0))
+    asked = config(patience=90).model_copy(update={"checkpoint_interval": 6})
+    whole = train(asked, callbacks=[EnoughAt(6)])
+    end = whole.progress.steps
+    assert end == 6 or instant == 0.0
+    assert (whole.status, whole.reason, whole.progress.last) == (
+        "finished",
+        "enough",
+        {"step": end, "return_mean": 1.0},
+    )
+    for told in (whole.run.load("last").progress, whole.run.describe()):
+        assert told["last"] == {"step": end, "return_mean": 1.0}
+    whole.run.note(status="running", reason=None)  # as if it had been killed before it was marked as finished
+    resumed = manager.resume(whole.run.path)
+    assert (resumed.status, resumed.reason, resumed.progress.steps) == ("finished", "enough", end)
+
+
+def test_ended_by_a_callback_that_is_told_of_the_one_before(config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk is so slow that it is there only as the next one is to be written."""
+    monkeypatch.setattr(checkpoint_writer, "INSTANT_SECONDS", 0.0)
+    monkeypatch.setattr(CheckpointWriter, "poll", lambda self: None)
+    script_scores(monkeypatch, dict.fromkeys(range(41), 1.0))
+    asked = config(patience=90).model_copy(update={"checkpoint_interval": 3})
+    whole = train(asked, callbacks=[EnoughAt(6)])
+    stored = whole.run.load("last").progress
+    assert (stored["steps"], stored["ended"], stored["last"]) == (9, "enough", {"step": 9, "return_mean": 1.0})
 
 
 @pytest.mark.parametrize("budget", [40, 60])

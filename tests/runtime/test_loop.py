@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter, defaultdict
 from collections.abc import Mapping
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +183,24 @@ class TestLastAndBest:
         assert result.run.load("last").progress["best"] == {"step": 10, "return_mean": 4.0}
 
 
+class Remembers(Callback):
+    restored: object = None
+
+    def __init__(self, memory: Any) -> None:
+        self.memory = memory
+
+    def state(self) -> Any:
+        return self.memory
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.restored = state
+
+
+def nested(levels: int) -> dict[str, Any]:
+    """So many mappings, each in another."""
+    return reduce(lambda inner, _: {"a": inner}, range(levels - 1), {})
+
+
 class TestResume:
     def test_more_stops_than_one(self, data_file: Path, tmp_path: Path) -> None:
         settings = {"algo": "td3_bc", "log_interval": 6, "checkpoint_interval": 4}
@@ -233,18 +254,48 @@ class TestResume:
         manager.resume(tmp_path / "run", callbacks=[again])
         assert again.seen == 5
 
-    def test_another_callback_does_not_get_it(self, data_file: Path, tmp_path: Path) -> None:
-        class Remembers(Callback):
-            def state(self) -> dict[str, str]:
-                return {"mine": "yes"}
+    @pytest.mark.parametrize(
+        ("memory", "again"),
+        [
+            (Counter(a=2, b=1), {"a": 2, "b": 1}),
+            (defaultdict(list, a=[1]), {"a": [1]}),
+            ({1: (np.float64(0.5), None)}, {"1": [0.5, None]}),
+            ({"a": [{}] * 3}, {"a": [{}] * 3}),
+            (nested(100), nested(100)),
+        ],
+    )
+    def test_it_comes_back_plain(self, memory: Any, again: Any, data_file: Path, tmp_path: Path) -> None:
+        remembers = Remembers(memory)
+        train(small_config(data_file, tmp_path, checkpoint_interval=5), callbacks=[remembers, StopAt(9)])
+        manager.resume(tmp_path / "run", callbacks=[remembers])
+        assert remembers.restored == again
+        assert type(remembers.restored) is dict
 
+    @pytest.mark.parametrize(
+        ("memory", "complaint"),
+        [
+            ({1: 1, "1": 2}, r"two of its keys are '1' as texts"),
+            ({"a": [{None: 1, "null": 2}]}, r"two of its keys are 'null' as texts"),
+            (nested(101), "it is nested more than 100 levels deep"),
+            (nested(2_000), "recursion|nested"),
+            ({"a": math.nan}, "not JSON compliant"),
+            ({"a": {1}}, "set is not JSON serializable"),
+        ],
+    )
+    def test_what_would_not_come_back_is_refused(
+        self, memory: Any, complaint: str, data_file: Path, tmp_path: Path
+    ) -> None:
+        with pytest.raises(ConfigError, match=rf"^callback Remembers: state\(\) must hold plain .*({complaint})"):
+            train(small_config(data_file, tmp_path), callbacks=[Remembers(memory)])
+
+    def test_another_callback_does_not_get_it(self, data_file: Path, tmp_path: Path) -> None:
         class Other(Callback):
             restored: object = None
 
             def restore(self, state: Mapping[str, object]) -> None:
                 self.restored = dict(state)
 
-        train(small_config(data_file, tmp_path), callbacks=[Remembers(), StopAt(5)])
+        train(small_config(data_file, tmp_path), callbacks=[Remembers({"mine": "yes"}), StopAt(5)])
         other = Other()
         manager.resume(tmp_path / "run", callbacks=[other])
         assert other.restored in (None, {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
@@ -17,6 +18,8 @@ from rl_training.validation import is_count, shown
 
 if TYPE_CHECKING:
     from rl_training.runtime.loop import Loop
+
+_MOST_LEVELS = 100  # of a callback's memory; Python gives up at a few hundred, depending on who called
 
 
 class Callback:
@@ -57,17 +60,42 @@ class Callback:
         """The inverse of `state`."""
 
 
-def kept_state(name: str, callback: Callback) -> dict[str, Any]:
-    """What a callback has checkpoints keep; refused where JSON could not."""
+def kept_state(name: str, callback: Callback) -> Any:
+    """What a callback has checkpoints keep, as it will come back from one, so that nothing more can go wrong when one
+    is written (a `Counter`, say, is a plain mapping in it); refused where JSON could not keep it."""
     state = callback.state()
     try:
-        json.dumps(state, allow_nan=False)
+        kept = json.loads(json.dumps(state, allow_nan=False), object_pairs_hook=_mapping)
+        _require_shallow(kept)
     except (TypeError, ValueError, RecursionError) as error:
         raise ConfigError(
             f"callback {name}: state() must hold plain numbers (finite), texts, lists and mappings, which a checkpoint"
             f" can keep ({error})"
         ) from None
-    return state
+    return kept
+
+
+def _mapping(entries: list[tuple[str, Any]]) -> dict[str, Any]:
+    """One that keeps every entry: JSON makes texts of keys, and two of them may be the same then."""
+    found = dict(entries)
+    if len(found) < len(entries):
+        (twice, _), *_ = Counter(key for key, _ in entries).most_common(1)
+        raise ValueError(f"two of its keys are {shown(twice)} as texts")
+    return found
+
+
+def _require_shallow(value: Any) -> None:
+    """Refuse what is nested so deeply that it might be written and not be read again."""
+    layer = [value]
+    for _ in range(_MOST_LEVELS):
+        layer = [
+            inner
+            for outer in layer
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+    if layer:
+        raise ValueError(f"it is nested more than {_MOST_LEVELS} levels deep")
 
 
 class EarlyStopping(Callback):

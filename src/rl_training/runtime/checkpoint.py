@@ -17,7 +17,6 @@ import hashlib
 import json
 import shutil
 import stat
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -37,7 +36,7 @@ from rl_training.data.formats.atomic import sync, temporary_folder, workplace
 from rl_training.data.transforms import Transforms
 from rl_training.environments import Spaces
 from rl_training.errors import CheckpointError, RLTrainingError
-from rl_training.run_places import MANIFEST, TEMPORARY
+from rl_training.run_places import MANIFEST, TEMPORARY, run_folder_of
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.divergence import Divergence
 from rl_training.runtime.progress import Progress
@@ -146,7 +145,9 @@ class Checkpoint:
 
 
 def _free_place(path: Path) -> Path:
-    """A path where nothing is yet: in a folder that is no checkpoint, else beside what lies there."""
+    """A path where nothing is yet: in a folder that is no checkpoint, else beside what lies there; in a run, not among
+    its own checkpoints."""
+    path = run_folder_of(path / "policy") or run_folder_of(path) or path
     inside = path.is_dir() and not is_checkpoint(path)
     first = path / "policy" if inside else path.with_name(f"{path.name}-2")
     others = (first.with_name(f"{first.name.removesuffix('-2')}-{number}") for number in count(2))
@@ -161,6 +162,9 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint, *, in_run: bool = True) 
     if path.exists():
         way = f"give a new path, such as {_free_place(path)}"
         raise CheckpointError(f"{path}: already exists; a checkpoint is never overwritten; {way}")
+    if not in_run and run_folder_of(path) is not None:
+        way = f"give another path, such as {_free_place(path)}"
+        raise CheckpointError(f"{path}: is a place for a run's own checkpoints, which it goes on from; {way}")
     state = {
         "format": FORMAT,
         "rl_training": __version__,
@@ -267,7 +271,9 @@ def load_checkpoint(path: Path) -> Checkpoint:
 def _read_verified(path: Path) -> dict[str, bytes]:
     """Every file of the checkpoint, each equal to what the manifest promises."""
     try:
-        manifest = json.loads(_read_file(path / MANIFEST, at_most=_LARGEST_MANIFEST))
+        if _size_of(path / MANIFEST) > _LARGEST_MANIFEST:
+            raise CheckpointError(f"{path / MANIFEST}: is not a file that a checkpoint can have")
+        manifest = json.loads((path / MANIFEST).read_bytes())
         if manifest["format"] != FORMAT:
             raise CheckpointError(f"{path}: checkpoint format {shown(manifest['format'])}, this version reads {FORMAT}")
         promised = {name: manifest["files"][name] for name in (_WEIGHTS, _TRAINING, STATE)}
@@ -277,10 +283,7 @@ def _read_verified(path: Path) -> dict[str, bytes]:
         for name, entry in promised.items():
             if not is_count(entry["bytes"]):
                 raise ValueError(f"{name} has {shown(entry['bytes'])} bytes")
-            data = _read_file(path / name, size=entry["bytes"])
-            if len(data) != entry["bytes"] or hashlib.sha256(data).hexdigest() != entry["sha256"]:
-                raise CheckpointError(f"{path / name}: damaged (its SHA-256 is not the manifest's)")
-            files[name] = data
+            files[name] = _read_promised(path / name, entry["bytes"], entry["sha256"])
     except OSError as error:
         raise CheckpointError(f"{error.filename or path}: cannot be read ({error.strerror})") from error
     except _MALFORMED as error:
@@ -288,14 +291,25 @@ def _read_verified(path: Path) -> dict[str, bytes]:
     return files
 
 
-def _read_file(path: Path, *, size: int | None = None, at_most: int = sys.maxsize) -> bytes:
-    """The bytes of a plain file of the size it should have; a pipe is not waited for, a device not read without end."""
+def _size_of(path: Path) -> int:
+    """Of a plain file: a pipe is not waited for, a device not read without end."""
     found = path.stat()
-    if not stat.S_ISREG(found.st_mode) or found.st_size > at_most:
+    if not stat.S_ISREG(found.st_mode):
         raise CheckpointError(f"{path}: is not a file that a checkpoint can have")
-    if size is not None and found.st_size != size:
-        raise CheckpointError(f"{path}: damaged (it has {found.st_size:,} bytes, the manifest says {size:,})")
-    return path.read_bytes()
+    return found.st_size
+
+
+def _read_promised(path: Path, size: int, sha256: str) -> bytes:
+    """The bytes of a file of this size and SHA-256, summed up in pieces first: a file with a hole in it has any size,
+    and would take as much memory before it is known to be damaged."""
+    if (found := _size_of(path)) != size:
+        raise CheckpointError(f"{path}: damaged (it has {found:,} bytes, the manifest says {size:,})")
+    with path.open("rb") as file:
+        if hashlib.file_digest(file, "sha256").hexdigest() == sha256:
+            file.seek(0)
+            if len(data := file.read(size)) == size:
+                return data
+    raise CheckpointError(f"{path}: damaged (its SHA-256 is not the manifest's)")
 
 
 def _named(error: BaseException) -> str:

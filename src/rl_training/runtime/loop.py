@@ -71,7 +71,7 @@ class Loop:
         self.steps_per_second: float | None = None  # over the last log interval
         self._is_ending = False
         self._writer = writer
-        self._saved_at: tuple[int, int] | None = None  # steps and updates
+        self._saved: object = None  # where the run stood at its last checkpoint
         self._held: Checkpoint | None = None  # this very step, while the device works ahead of it
         guard.before_stopping = self._settle
         self._data = data_of(run.describe())
@@ -123,11 +123,7 @@ class Loop:
             while not self.is_over:
                 self._run_to(self._next_due())
                 self._attend()
-            self._settle()
-            self._is_ending = True
-            if self._saved_at != (self.progress.steps, self.progress.updates):
-                self.save()
-            self._announce(self._writer.finish())
+            self._save_the_end()
             if not self._is_interrupted:
                 if self.stop_status == "interrupted":  # by a signal that came when all was done
                     self.stop_reason = self.progress.ended
@@ -272,14 +268,31 @@ class Loop:
             self._report(self.guard.look_at_metrics(self.engine.peek_metrics(), self._clock[0], is_part=True))
             self._report(self.guard.look_at_weights())
         self._is_ending = self.is_over
+        self._saved = self._standing
         self._announce(self._writer.finish())
         if self._held is None:
             checkpoint = self.snapshot().copied()
         else:
             checkpoint = replace(self._held, progress=self._progress_told())
-        self._saved_at = (self.progress.steps, self.progress.updates)
         self._writer.begin(lambda: self.run_directory.keep(checkpoint))
         self._announce(self._writer.poll())
+
+    def _save_the_end(self) -> None:
+        """Have the last checkpoint say that the run is over. Being told of one, a callback may have ended it there:
+        those weights are still to be evaluated, and another is to say so."""
+        self._settle()
+        self._is_ending = True
+        self._announce(self._writer.finish())
+        while self._saved != self._standing:
+            self._evaluate_if_due()
+            self.save()
+            self._announce(self._writer.finish())
+
+    @property
+    def _standing(self) -> object:
+        """Tells whether the run still stands where it was saved."""
+        progress = self.progress
+        return progress.steps, progress.updates, progress.ended, progress.is_evaluated
 
     def _announce(self, written: Path | None) -> None:
         """Tell of a checkpoint that is safely on disk."""

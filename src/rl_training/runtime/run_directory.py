@@ -87,17 +87,14 @@ class RunDirectory:
     def lock(self, *, is_new: bool = False) -> Iterator[None]:
         """Keep other processes from training this run; the lock dies with the process that holds it. is_new: nobody
         has trained it yet, or it is refused."""
-        if self._lock is not None:
+        if self._lock is not None and self._lock.is_in_session:
             yield
             return
         with run_lock.held(self.path) as lock:
             if is_new:
                 self._require_untrained()
             self._lock = lock
-            try:
-                yield
-            finally:
-                self._lock = None
+            yield
 
     def _require_untrained(self) -> None:
         """Another process may have trained a run since this one made it, before it held the lock."""
@@ -203,7 +200,7 @@ class RunDirectory:
 
     def note(self, **changes: Any) -> None:
         """Change entries of run.json."""
-        with self._noting:
+        with run_lock.shared(self._lock), self._noting:
             self._write_json("run.json", {**self.describe(), **changes})
 
     def budgets(self, progress: Progress, checkpoint: Checkpoint | None) -> dict[str, Any]:
@@ -258,11 +255,11 @@ class RunDirectory:
     def keep(self, checkpoint: Checkpoint) -> Path:
         """Save it, say so in run.json, and only then let go of those that are no longer to be kept."""
         progress, config = checkpoint.progress, checkpoint.config
-        path = self.save(checkpoint, progress["steps"])
-        told = {name: progress[name] for name in TOLD}
-        self.note(step=progress["steps"], **told)
-        best = progress["best"]["step"] if progress["best"] else None
-        self.prune(config.keep_checkpoints, best, config.keep_every)
+        with run_lock.shared(self._lock):
+            path = self.save(checkpoint, progress["steps"])
+            self.note(step=progress["steps"], **{name: progress[name] for name in TOLD})
+            best = progress["best"]["step"] if progress["best"] else None
+            self.prune(config.keep_checkpoints, best, config.keep_every)
         return path
 
     def prune(self, keep: int, best: int | None, every: int | None = None) -> None:
@@ -366,7 +363,7 @@ class RunDirectory:
     @contextmanager
     def _writing(self, name: str) -> Iterator[None]:
         try:
-            if self._lock is not None:
+            if self._lock is not None and not self._lock.is_free.is_set():
                 run_lock.require_held(self._lock, self._place)
             yield
         except OSError as error:

@@ -6,12 +6,12 @@ import errno
 import fcntl
 import os
 import platform
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
-from typing import NamedTuple
 
 from rl_training.errors import CheckpointError
 from rl_training.paths import in_shell, open_plain, resolved
@@ -19,14 +19,47 @@ from rl_training.run_places import CHECKPOINTS, DESCRIPTION, LOCK
 from rl_training.runtime.checkpoint import reason
 
 _GLANCES, _GLANCE_SECONDS = 4, 0.05  # a list of runs that looks at the lock holds it for an instant
-_HELD: set[FileIO] = set()  # the files that this process has locked
 
 
-class Held(NamedTuple):
-    """The locked file, and the folder it was locked in."""
+class Held:
+    """The locked file, the folder it was locked in, and who is at work under it: the call that took it, until it ends,
+    and its threads that write, though the call was cut off before."""
 
-    file: FileIO
-    folder: os.stat_result
+    def __init__(self, file: FileIO, folder: os.stat_result) -> None:
+        self.file, self.folder = file, folder
+        self.place = os.fstat(file.fileno())
+        self.is_in_session = True  # the call that took it has not ended
+        self.is_free = threading.Event()
+        self.counting = threading.Lock()
+        self._owner, self._holders = threading.current_thread(), 1
+
+    def join(self) -> bool:
+        """Have this thread write under it; false in the one that took it, which does so anyway."""
+        if threading.current_thread() is self._owner:
+            return False
+        with self.counting:
+            if not self._holders:  # another may have the lock by now
+                raise CheckpointError(f"{self.file.name}: the call that trained this run has ended; nothing is written")
+            self._holders += 1
+        return True
+
+    def end_session(self) -> None:
+        """The call that took it ends."""
+        self.is_in_session = False
+        self.leave()
+
+    def leave(self) -> None:
+        """Be done; the last one lets the lock go."""
+        with self.counting:
+            self._holders -= 1
+            if self._holders:
+                return
+        _HELD.discard(self)
+        self.file.close()
+        self.is_free.set()
+
+
+_HELD: set[Held] = set()  # what this process has locked
 
 
 @contextmanager
@@ -38,13 +71,38 @@ def held(run: Path) -> Iterator[Held]:
         file = open(run / LOCK, "ab+", buffering=0, opener=open_plain)  # noqa: SIM115
     except OSError as error:
         raise CheckpointError(f"{run / LOCK}: cannot be written ({reason(error, run)})") from error
-    with file:
+    try:
+        _await_writers(file)
         _lock(file, run)
-        _HELD.add(file)
-        try:
-            yield Held(file, run.stat())
-        finally:
-            _HELD.discard(file)
+        held = Held(file, run.stat())
+    except BaseException:
+        file.close()
+        raise
+    _HELD.add(held)
+    try:
+        yield held
+    finally:
+        held.end_session()
+
+
+@contextmanager
+def shared(held: Held | None) -> Iterator[None]:
+    """Write to the end under the lock, if there is one, though the call that took it may end before; refused where it
+    has ended."""
+    has_joined = held is not None and held.join()
+    try:
+        yield
+    finally:
+        if held is not None and has_joined:
+            held.leave()
+
+
+def _await_writers(file: FileIO) -> None:
+    """Let this process end what it still writes for a call that was cut off: who goes on then has that checkpoint."""
+    place = os.fstat(file.fileno())
+    for held in list(_HELD):
+        if not held.is_in_session and os.path.samestat(held.place, place):
+            held.is_free.wait()
 
 
 def _require_own_checkpoints(run: Path) -> None:
@@ -106,8 +164,9 @@ def _lock_soon(file: FileIO) -> None:
 
 def _let_go() -> None:
     """A child of this process would keep the lock after the death of its parent."""
-    for file in _HELD:
-        file.close()
+    for held in _HELD:
+        held.file.close()
+        held.counting = threading.Lock()  # a thread that the child does not have may hold the other
     _HELD.clear()
 
 
