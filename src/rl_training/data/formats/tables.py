@@ -160,7 +160,7 @@ def plan(names: Sequence[str], columns: Columns | None = None, choices: TableCho
     taken = {name for chosen in fields.values() for name in chosen} | {step, reasons}
     free = [name for name in names if name not in taken]
     given = {slot_of(key) for key in fields} | ({"terminations", "truncations"} if reasons else set())
-    fields |= bearing(free, notes, given)
+    fields |= bearing(free, notes, given, fields)
     if step is None:
         step = step_among(free)
     rllib = any(name in names for name in _RLLIB_NAMES)
