@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from rl_training.data.guess_words import folded
+from rl_training.yaml_dialect import proposed
 
 FIELD_ALIASES: dict[str, tuple[str, ...]] = {
     "obs": ("observations", "observation"),
@@ -99,8 +100,8 @@ def hint(name: str, known: Container[str]) -> str | None:
     """What an unused column or array looks like, by its name, if that is not `known` already."""
     for field, like in ((EPISODE_IDS, "an episode id"), (STEP, "a step counter")):
         if field not in known and looks_like(name) == field:
-            return f"column {name!r} looks like {like}: columns: {{{field}: {name if name.isprintable() else '…'}}}"
+            return f"column {name!r} looks like {like}: columns: {proposed(field, name)}"
     absent = [alias for alias, field in FIELD_OF.items() if field not in known]
     for alias in get_close_matches(name.lower(), absent, 1, _ALIKE):
-        return f"column {name!r} looks like {FIELD_OF[alias]}: columns: {{{FIELD_OF[alias]}: {name}}}"
+        return f"column {name!r} looks like {FIELD_OF[alias]}: columns: {proposed(FIELD_OF[alias], name)}"
     return None

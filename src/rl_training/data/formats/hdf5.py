@@ -33,6 +33,7 @@ from rl_training.data.space_bounds import TOLD, SpaceBounds, told_env_id, unsoun
 from rl_training.errors import DataError
 from rl_training.reading_choices import AS_IT_STANDS, TableChoices
 from rl_training.validation import printable
+from rl_training.yaml_dialect import inline
 
 _TRUTHS = {"false": 0, "no": 0, "off": 0, "true": 1, "yes": 1, "on": 1}
 _MOST_NAMES = 10_000  # arrays that are looked at
@@ -149,8 +150,8 @@ def array_in(group: h5py.Group, name: str, said: str | None = None) -> h5py.Data
     if isinstance(field, h5py.Group):
         told = f"{said}: is a group of {listed(names_in(field))}; one array is expected"
         if FIELD_OF.get(name) in MATRIX_FIELDS:
-            inside = ", ".join(f"{name}/{member}" for member in names_in(field)[:_SHOWN_MEMBERS])
-            told += f", or say which of them in which order: columns: {{{FIELD_OF[name]}: [{inside}]}}"
+            inside = [f"{name}/{member}" for member in names_in(field)[:_SHOWN_MEMBERS]]
+            told += f", or say which of them in which order: columns: {inline({FIELD_OF[name]: inside})}"
         raise DataError(told)
     if not isinstance(field, h5py.Dataset):
         raise DataError(f"{said}: is not an array")
