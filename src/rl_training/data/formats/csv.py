@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from rl_training.data.fields import FILE_NAME
 from rl_training.data.formats import csv_text
 from rl_training.data.formats.cells import BadCellsError, Faults, marks_with_points, with_points
 from rl_training.data.formats.clocks import in_one
@@ -34,7 +35,8 @@ from rl_training.data.formats.labels import labels
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import first_of
 from rl_training.data.formats.plain_csv import is_plain
-from rl_training.data.formats.raw import Arrays, Columns, RawData, place_in
+from rl_training.data.formats.pointed_thousands import refuse_pointed
+from rl_training.data.formats.raw import Arrays, Columns, RawData, place_in, row_named
 from rl_training.data.formats.repeated_ids import NoEpisodeIdsError
 from rl_training.data.formats.reward_terms import doubts_on_units
 from rl_training.data.formats.tables import Plan, assemble
@@ -79,6 +81,9 @@ def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_
         for name in planned.columns
     }
     files = rows_by_file(paths, counts)
+    elsewhere = {*planned.as_written, *planned.flags, planned.step, FILE_NAME}
+    for name in (name for name in planned.columns if name not in elsewhere):
+        refuse_pointed(name, whole[name], partial(_cells_of, name, paths), partial(row_named, files))
 
     def written(name: str, row: int) -> str:
         place, file = place_in(files, row)
