@@ -133,11 +133,15 @@ def masked_cells(value: Any) -> BoolArray | None:
 
 
 def check_rows(fields: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Refuse a field that has no rows at all, or more or fewer than the observations (or the first field) have."""
-    reference = "obs" if "obs" in fields else next(iter(fields), "")
+    """Refuse a field that has no rows at all, or more or fewer than the observations (or the first field) have; or else
+    than all others have, which then agree."""
     for name, values in fields.items():
         if values.ndim == 0:
             raise DataError(f"{name}: a single value; one for every row is expected")
+    reference = "obs" if "obs" in fields else next(iter(fields), "")
+    others = {name: len(values) for name, values in fields.items() if name != reference}
+    if len(others) > 1 and len(set(others.values())) == 1:  # if one is wrong, it is not they
+        reference = next(iter(others))
     for name, values in fields.items():
         if (other := transposed_against(name, fields)) is not None:
             raise DataError(
@@ -151,12 +155,15 @@ def check_rows(fields: Mapping[str, npt.NDArray[Any]]) -> None:
 
 
 def transposed_against(name: str, fields: Mapping[str, npt.NDArray[Any]]) -> str | None:
-    """The field with one value per row that tells `[columns, rows]` from `[rows, columns]`, if one does."""
+    """The field with one value per row that tells `[columns, rows]` from `[rows, columns]`, if one does and none has
+    as many as the array has rows already."""
     values = fields[name]
     if name not in MATRIX_FIELDS or values.ndim != 2:
         return None
-    vectors = (other for other in ("rewards", *FLAG_FIELDS) if other in fields and fields[other].ndim == 1)
-    return next((v for v in vectors if len(fields[v]) == values.shape[1] != len(values)), None)
+    vectors = [other for other in ("rewards", *FLAG_FIELDS) if other in fields and fields[other].ndim == 1]
+    if any(len(fields[other]) == len(values) for other in vectors):
+        return None
+    return next((other for other in vectors if len(fields[other]) == values.shape[1]), None)
 
 
 def as_numbers(name: str, value: Any) -> npt.NDArray[Any]:
