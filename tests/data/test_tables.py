@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import h5py
 import numpy as np
 import pytest
 
+from rl_training.cli.hints_as_options import in_options
+from rl_training.cli.reading_options import Reading
 from rl_training.data import TransitionDataset
 from rl_training.data.doctor import examine
 from rl_training.data.formats import read_table
@@ -711,3 +715,57 @@ class TestSuccessorsOfMappedColumns:
         dataset.save(tmp_path / "own.csv")
         turned = TransitionDataset.load(tmp_path / "own.csv", columns={"obs": ["obs_1", "obs_0"]})
         assert turned.next_obs.tolist() == dataset.next_obs[:, [1, 0]].tolist()
+
+
+class TestColumnsThatBearTheNameOfAField:
+    """A log may call something else `timeout`, or `part_ids`."""
+
+    @pytest.mark.parametrize("parts", [np.arange(ROWS), [f"P{i}" for i in range(ROWS)]], ids=["numbers", "texts"])
+    def test_parts_of_something_else(self, parts: Any, tmp_path: Path) -> None:
+        dataset = TransitionDataset.from_table(table(part_ids=parts), MAPPING)
+        assert (dataset.part_ids, dataset.notes) == (None, ("columns not used: part_ids",))
+        plain = {"obs": np.ones((4, 2)), "actions": np.arange(4.0), "rewards": np.ones(4), "dones": [0, 1, 0, 1]}
+        np.savez(tmp_path / "log.npz", **plain, part_ids=np.asarray(parts)[:4])
+        assert TransitionDataset.load(tmp_path / "log.npz").part_ids is None
+        with h5py.File(tmp_path / "log.h5", "w") as file:
+            file.update({**plain, "part_ids": np.arange(4)})
+        assert TransitionDataset.load(tmp_path / "log.h5").part_ids is None
+
+    @pytest.mark.parametrize("name", ["mixed.npz", "mixed.csv", "mixed.hdf5"])
+    def test_those_that_were_saved_here_are_kept(self, name: str, tmp_path: Path) -> None:
+        part = TransitionDataset.from_table(table(), MAPPING)
+        replace(part, part_ids=np.arange(ROWS) // 6).save(tmp_path / name)
+        read = TransitionDataset.load(tmp_path / name)
+        assert read.part_ids is not None
+        assert read.part_ids.tolist() == [0] * 6 + [1] * 6
+
+    @pytest.mark.parametrize(
+        ("column", "values", "field"),
+        [
+            ("timeout", 30, "truncations"),
+            ("timeout", "none", "truncations"),
+            ("next_action", "call", "next_actions"),
+            ("done", 55.5, "dones"),
+            ("next_observation", "wait", "next_obs"),
+        ],
+    )
+    def test_can_be_left_alone(self, column: str, values: Any, field: str) -> None:
+        given = table(**{column: [values] * ROWS})
+        assert f"; if it is something else, columns: {{{field}: []}} leaves it alone" in refusal(given, MAPPING)
+        dataset = TransitionDataset.from_table(given, MAPPING | {field: []})
+        assert dataset.notes == (f"columns not used: {column}",)
+        assert dataset.in_file is not None
+        assert dataset.in_file.hints == ()
+
+    def test_a_step_can_be_left_alone(self) -> None:
+        given = table(t=np.arange(ROWS)[::-1])
+        assert TransitionDataset.from_table(given, MAPPING).obs[0, 0] == 5
+        assert TransitionDataset.from_table(given, MAPPING | {"step": []}).obs[0, 0] == 0
+
+    def test_what_is_needed_cannot(self) -> None:
+        assert refusal(table(), MAPPING | {"obs": []}).startswith("columns.obs: must be a column's name or a list of")
+
+    def test_on_the_command_line(self) -> None:
+        typed = in_options("; if it is something else, columns: {truncations: []} leaves it alone")
+        assert typed == "; if it is something else, --columns truncations= leaves it alone"
+        assert Reading(columns=["obs=x", "truncations="]).column_mapping() == {"obs": "x", "truncations": []}

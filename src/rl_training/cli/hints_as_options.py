@@ -14,7 +14,7 @@ from rl_training.cli.reading_options import joined, quoted, words_entries
 _QUOTED = r"\'(?:[^\']|\'\')*\'|\"(?:\\.|[^\"\\])*\""
 _PLAIN = r"[^\[\]{}…,\'\":](?:[^\[\]{}…,:]|:(?! ))*"
 _TEXT = rf"(?:{_QUOTED}|{_PLAIN})"
-_LIST = rf"\[{_TEXT}(?:, {_TEXT})*\]"
+_LIST = rf"\[(?:{_TEXT}(?:, {_TEXT})*)?\]"
 _MEANINGS = rf"\{{{_TEXT}: \w+(?:, {_TEXT}: \w+)*\}}"
 _NUMBERS = rf"\{{{_TEXT}: \{{{_TEXT}: (?:{_TEXT}|…)(?:, {_TEXT}: (?:{_TEXT}|…))*\}}\}}"
 

@@ -115,16 +115,16 @@ class Reading:
 
     def column_mapping(self) -> dict[str, str | list[str]] | None:
         """`obs=x,y` for each field, as `columns` of a `dataset:` section; a name with a comma in it is
-        put in double quotes."""
+        put in double quotes, and a field without names is none of the file's."""
         found: dict[str, str | list[str]] = {}
         for entry in self.columns or ():
             field, _, names = (part.strip() for part in entry.partition("="))
             parts = split_at_commas(names)
-            if not field or not parts or not all(parts):
+            if not field or not all(parts) or not (parts or entry.rstrip().endswith("=")):
                 raise ConfigError(f"--columns {entry}: must name a field and its columns, such as obs=x,y")
             if field in found:
                 raise ConfigError(f"--columns {entry}: {field} is given twice")
-            found[field] = parts if len(parts) > 1 else parts[0]
+            found[field] = parts[0] if len(parts) == 1 else parts
         return found or None
 
     def reasons(self) -> dict[str, Any] | None:

@@ -28,6 +28,9 @@ _WIDE = 512  # columns of a row that numpy reduces at full speed
 BOUND_TOLERANCE = 1e-5  # of a dimension's range: float32 rounding and rescaling leave actions this far outside
 
 
+FLAG_RULE = "flags must be 0 or 1 (or booleans)"
+
+
 class FaultyValueError(DataError):
     """A value that is refused, with its place in the arrays; a file may have it elsewhere. ends: the last rows of
     episodes, `[N]`; none where it is in doubt which they are."""
@@ -212,7 +215,7 @@ def check_flag_values(flags: Mapping[str, npt.NDArray[Any]]) -> None:
             for other in flags.values():
                 ends[: len(other)] |= other[: row + 1] == 1
             what = no_flag(values[row])
-            raise FaultyValueError(name, what, row, None, ends, "flags must be 0 or 1 (or booleans)")
+            raise FaultyValueError(name, what, row, None, ends, FLAG_RULE)
 
 
 def no_flag(value: Any) -> str:

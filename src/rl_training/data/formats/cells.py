@@ -39,6 +39,7 @@ class BadCellsError(DataError):
 
     def __init__(self, column: str, cells: Mapping[int, Any], is_flag: bool = False, known: Sequence[str] = ()) -> None:
         self.column, self.cells, self.is_flag, self.known = column, dict(cells), is_flag, known
+        self.way = ""
         super().__init__(self.told())
 
     def told(self, lines: Mapping[int, int] | None = None) -> str:
@@ -58,7 +59,7 @@ class BadCellsError(DataError):
             meant = meant if "did you mean" in meant else f"; say its number, {_said(self.column, {str(word): '…'})}"
             none = f"is none of its words, {listed(self.known)}"
             return f"column {self.column!r}: {shown(word)} at row {row} {none}{meant}{placed}"
-        return f"column {self.column!r}: {shown(word)} at row {row} is not a number{advice}{placed}"
+        return f"column {self.column!r}: {shown(word)} at row {row} is not a number{advice}{placed}{self.way}"
 
     def _counted(self) -> str:
         counts = Counter(map(str, self.cells.values())).most_common()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 
 from rl_training.data.checks import MATRIX_FIELDS
-from rl_training.data.fields import FIELD_OF
+from rl_training.data.fields import FIELD_OF, PARTS, are_parts
 from rl_training.data.flags import DONES
 from rl_training.data.formats.names import listed, split_number
 from rl_training.errors import DataError
@@ -50,9 +50,10 @@ def _named(free: Iterable[str], given: Container[str | None]) -> dict[str, tuple
     """Columns that bear a field's name, unless the mapping has that field already."""
     found: dict[str, tuple[str, ...]] = {}
     holders: dict[str, str] = {}
-    for name in free:
+    names = list(free)
+    for name in names:
         field = slot_of(plain(name))
-        if field is None or field in given:
+        if field is None or field in given or (field == PARTS and not are_parts(names)):
             continue
         if field in holders:
             raise DataError(f"{field}: both {holders[field]!r} and {name!r} hold it; say which in columns")

@@ -17,7 +17,15 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.checks import FLAG_FIELDS, MATRIX_FIELDS
-from rl_training.data.fields import DISCRETE_ACTIONS, EPISODE_ENDS, EPISODE_IDS, FIELD_OF, missing_fields
+from rl_training.data.fields import (
+    DISCRETE_ACTIONS,
+    EPISODE_ENDS,
+    EPISODE_IDS,
+    FIELD_OF,
+    PARTS,
+    are_parts,
+    missing_fields,
+)
 from rl_training.data.formats.hdf5_chunks import check_begun, check_chunk_count, check_chunks, check_written, values_in
 from rl_training.data.formats.hdf5_files import DAMAGE, attributes, opened
 from rl_training.data.formats.hdf5_texts import is_text, texts_in
@@ -67,7 +75,8 @@ def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_
 def _by_name(file: h5py.File) -> RawData:
     """The arrays at the top of the file that bear a field's name."""
     ids = _texts_among(file, [name for name in FIELD_OF if FIELD_OF[name] == EPISODE_IDS and name in file])
-    fields = {name: _array_of_values(file, name) for name in FIELD_OF if name in file and name not in ids}
+    passed = {*ids, *(() if are_parts(file) else [PARTS])}
+    fields = {name: _array_of_values(file, name) for name in FIELD_OF if name in file and name not in passed}
     given = {FIELD_OF[name] for name in (*fields, *ids)}
     found = names(file)
     if missing_fields(given):
