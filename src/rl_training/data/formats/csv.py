@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from rl_training.data.fields import FILE_NAME
 from rl_training.data.formats import csv_text
-from rl_training.data.formats.cells import BadCellsError, Faults, marks_with_points, with_points
+from rl_training.data.formats.cells import BadCellsError, Faults
 from rl_training.data.formats.clocks import in_one
 from rl_training.data.formats.csv_files import (
     common_notes,
@@ -30,6 +30,7 @@ from rl_training.data.formats.csv_files import (
 )
 from rl_training.data.formats.csv_misfits import about_header, some_rows, totals, why_misfit
 from rl_training.data.formats.csv_text import Layout
+from rl_training.data.formats.decimal_commas import marks_with_points, with_points
 from rl_training.data.formats.folders import files_of, joined, order_note, plan_of, rows_by_file
 from rl_training.data.formats.labels import labels
 from rl_training.data.formats.limits import check_size
@@ -276,7 +277,9 @@ def _with_commas(planned: Plan, values: Reading) -> Reading:
             return values(name, np.array(pointed, dtype=object), first_row)
         except BadCellsError as error:  # told as the file has them
             written = {row: cells[row - first_row] for row in error.cells}
-            raise BadCellsError(name, written, error.is_flag, error.known) from error
+            told = BadCellsError(name, written, error.is_flag, error.known)
+            told.way = error.way
+            raise told from error
 
     return read
 
