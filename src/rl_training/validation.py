@@ -182,8 +182,11 @@ def _complaint(fault: Mapping[str, Any], place: _Place) -> str:
             return f"must be a list, got {shown(fault['input'])}{_as_a_list(fault['input'])}"
         case "string_type" if fault["loc"][-1:] == ("[key]",):
             return f"must be the name of an option, got {shown(fault['input'])}; decimals are written with a point"
-        case "string_type" if isinstance(fault["input"], int | float | date):
+        case "path_type" | "string_type" if isinstance(fault["input"], int | float | date):
             return f"must be text, got {fault['input']}; put it in quotes"
+        case "path_type":
+            how = ", but is empty" if fault["input"] is None else f", got {shown(fault['input'])}"
+            return f"must be the path of a file or folder{how}"
         case "string_too_short":
             return f"must not be empty, got {shown(fault['input'])}"
         case "too_short":

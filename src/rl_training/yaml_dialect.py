@@ -173,5 +173,11 @@ def inline(value: Any) -> str:
     return _in_one_piece(yaml.dump(value, Dumper=_QuotingDumper, allow_unicode=False, **options))
 
 
+def proposed(key: str, value: str) -> str:
+    """`{key: value}`, to be proposed for a configuration; a text that is too long for a message is `…`."""
+    key, value = (text if shortened(text) == text else "…" for text in (key, value))
+    return inline({key: value})
+
+
 def _in_one_piece(text: str) -> str:
     return text.removesuffix("\n").removesuffix("\n...").strip()

@@ -69,6 +69,13 @@ def test_lengths_must_be_equal(field: str) -> None:
     assert refusal(data) == f"{field}: 9 rows, but obs has 10; all fields must have the same length"
 
 
+def test_the_field_with_another_length_than_all_others_is_blamed() -> None:
+    data = sound(72)
+    assert refusal(data | {"truncations": np.zeros(2)}).startswith("truncations: 2 rows, but obs has 72; all fields")
+    data["obs"] = data["obs"][:-1]
+    assert refusal(data).startswith("obs: 71 rows, but actions has 72; all fields")
+
+
 def test_zero_rows_are_refused() -> None:
     data = {name: values[:0] for name, values in sound().items()}
     assert refusal(data) == "obs: 0 rows; a dataset needs at least one transition"

@@ -666,3 +666,36 @@ class TestSmallChunks:
         most = chunks[0] * max(1, 10 // of_a_band)
         assert max(rows for _, rows in reads) == most
         assert sum(rows for _, rows in reads) == shape[0]
+
+
+class TestUserBlock:
+    """A program may keep bytes of its own before the file's beginning."""
+
+    def write(self, path: Path, size: int, begins: bytes = b"") -> Path:
+        with h5py.File(path, "w", userblock_size=size) as file:
+            for name, values in d4rl().items():
+                file.create_dataset(name, data=values, chunks=True, compression="gzip")
+            file["why"] = np.array(["crash" if end else "" for end in d4rl()["terminals"]], dtype=object)
+            file.attrs["env_id"] = "Hopper-v5"
+        with path.open("r+b") as raw:
+            raw.write(begins)
+        return path
+
+    @pytest.mark.parametrize("size", [0, 512, 1024, 4096, 2**20])
+    def test_is_passed_over(self, size: int, tmp_path: Path) -> None:
+        path = self.write(tmp_path / "a.hdf5", size, b"made by a logger\n" if size else b"")
+        dataset = TransitionDataset.load(path)
+        assert (len(dataset), dataset.n_episodes, dataset.env_id) == (12, 3, "Hopper-v5")
+        np.testing.assert_array_equal(dataset.obs, d4rl()["observations"])
+        columns = {"obs": "observations", "end_reasons": "why", "truncations": []}
+        told = TransitionDataset.load(path, columns=columns, end_reasons={"crash": "termination"})
+        assert told.terminations.nonzero()[0].tolist() == [4]
+
+    def test_of_matlab_is_not(self, tmp_path: Path) -> None:
+        path = self.write(tmp_path / "a.mat", 512, b"MATLAB 7.3 MAT-file, Platform: GLNXA64\0")
+        assert "it is a file of MATLAB; write its table as CSV" in refusal(path)
+
+    def test_a_signature_elsewhere_is_none(self, tmp_path: Path) -> None:
+        path = self.write(tmp_path / "a.hdf5", 2048)
+        path.write_bytes(b"\0" * 512 + path.read_bytes())
+        assert "it begins with b'" in refusal(path)

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from rl_training import yaml_dialect
-from rl_training.cli.reading_options import in_options
+from rl_training.cli.hints_as_options import in_options
 from rl_training.data.dataset_loaders import FileDatasetConfig
 from rl_training.data.formats import read_table
 from rl_training.data.formats.cells import may_stand_for_missing, numbers

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rl_training import yaml_dialect
-from rl_training.cli.reading_options import in_options
+from rl_training.cli.hints_as_options import in_options
 from rl_training.data import TransitionDataset
 from rl_training.data.dataset_loaders import FileDatasetConfig
 from rl_training.data.doctor.episode_checks import check_reward_name

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
+import h5py
 import numpy as np
 import pytest
 
+from rl_training.cli.hints_as_options import in_options
+from rl_training.cli.reading_options import Reading
 from rl_training.data import TransitionDataset
 from rl_training.data.doctor import examine
 from rl_training.data.formats import read_table
@@ -648,3 +653,119 @@ def test_a_part_of_one_name_stands_for_it() -> None:
     assert suggest("Kammer", names) == "; did you mean 'Kammer Luft [°C]'?"
     assert suggest("[°C]", names) == "; the data have Kammer Luft [°C], Feuchte [%rH], Aussen [°C]"
     assert suggest("Speed kmh", ["Speed km/h", "Load t"]) == "; did you mean 'Speed km/h'?"
+
+
+class TestSuccessorsOfMappedColumns:
+    """The `next_obs_*` that the package finds by itself belong to the `obs_*` of the same number."""
+
+    ENDS: ClassVar = {"actions": "u", "rewards": "r", "terminations": "end", "episode_ids": "run"}
+
+    def table(self, stem: str = "obs", start: int = 0) -> dict[str, Any]:
+        """Three columns that count by 1, 10 and 100, so that each tells which it is, and their successors."""
+        rows = np.arange(ROWS) + 1.0
+        here = {f"{stem}_{i}": 10.0**i * rows for i in range(3)}
+        then = {f"next_obs_{i + start}": 10.0**i * (rows + 1) for i in range(3)}
+        return table(x=None, y=None) | here | then
+
+    @pytest.mark.parametrize("chosen", [[2, 0, 1], [0, 2], [2, 1], [1]])
+    def test_follow_their_order(self, chosen: list[int]) -> None:
+        dataset = TransitionDataset.from_table(self.table(), self.ENDS | {"obs": [f"obs_{i}" for i in chosen]})
+        assert (dataset.next_obs[0] / dataset.obs[0]).tolist() == [2.0] * len(chosen)
+        told = ", ".join(f"next_obs_{i}" for i in chosen)
+        assert dataset.notes[0] == f"next_obs from {told}, in the order of obs"
+
+    def test_of_all_in_their_own_order(self) -> None:
+        dataset = TransitionDataset.from_table(self.table(), self.ENDS | {"obs": "obs_*"})
+        assert dataset.notes[1] == "next_obs from next_obs_0 … next_obs_2 (3 columns)"
+
+    def test_of_other_names(self) -> None:
+        mapping = self.ENDS | {"obs": ["s_2", "s_0", "s_1"]}
+        dataset = TransitionDataset.from_table(self.table("s"), mapping)
+        assert (dataset.next_obs[0] / dataset.obs[0]).tolist() == [2.0] * 3
+
+    @pytest.mark.parametrize(("stem", "start"), [("s", 1), ("s", 5), ("obs", 1)])
+    def test_counted_from_another_number(self, stem: str, start: int) -> None:
+        mapping = self.ENDS | {"obs": [f"{stem}_{i}" for i in range(3)]}
+        dataset = TransitionDataset.from_table(self.table(stem, start), mapping)
+        assert (dataset.next_obs[0] / dataset.obs[0]).tolist() == [2.0] * 3
+
+    def test_without_numbers_are_taken_as_they_stand(self) -> None:
+        given = self.table()
+        given = {{"obs_0": "x", "obs_1": "y", "obs_2": "z"}.get(name, name): v for name, v in given.items()}
+        dataset = TransitionDataset.from_table(given, self.ENDS | {"obs": ["x", "y", "z"]})
+        assert (dataset.next_obs[0] / dataset.obs[0]).tolist() == [2.0] * 3
+
+    @pytest.mark.parametrize("obs", [["obs_2", "r", "obs_0"], ["r", "obs_0", "obs_1"], ["obs_0", "obs_1", "r"]])
+    def test_that_do_not_correspond_are_asked_for(self, obs: list[str]) -> None:
+        message = refusal(self.table(), self.ENDS | {"obs": obs})
+        assert message == (
+            f"next_obs: columns next_obs_0 … next_obs_2 (3 columns) do not go with columns.obs ({', '.join(obs)}) by"
+            " their numbers; say which belong to it, in the same order: columns: {next_obs: …}"
+        )
+
+    def test_observations_follow_mapped_successors(self) -> None:
+        mapping = self.ENDS | {"next_obs": ["next_obs_2", "next_obs_0"]}
+        dataset = TransitionDataset.from_table(self.table(), mapping)
+        assert (dataset.next_obs[0] / dataset.obs[0]).tolist() == [2.0] * 2
+        given = self.table() | {name: np.ones(ROWS) for name in ("a", "b", "c")}
+        assert TransitionDataset.from_table(given, self.ENDS | {"next_obs": ["a", "b", "c"]}).obs_dim == 3
+
+    def test_of_the_packages_own_file(self, tmp_path: Path) -> None:
+        dataset = TransitionDataset.from_table(self.table(), self.ENDS)
+        dataset.save(tmp_path / "own.csv")
+        turned = TransitionDataset.load(tmp_path / "own.csv", columns={"obs": ["obs_1", "obs_0"]})
+        assert turned.next_obs.tolist() == dataset.next_obs[:, [1, 0]].tolist()
+
+
+class TestColumnsThatBearTheNameOfAField:
+    """A log may call something else `timeout`, or `part_ids`."""
+
+    @pytest.mark.parametrize("parts", [np.arange(ROWS), [f"P{i}" for i in range(ROWS)]], ids=["numbers", "texts"])
+    def test_parts_of_something_else(self, parts: Any, tmp_path: Path) -> None:
+        dataset = TransitionDataset.from_table(table(part_ids=parts), MAPPING)
+        assert (dataset.part_ids, dataset.notes) == (None, ("columns not used: part_ids",))
+        plain = {"obs": np.ones((4, 2)), "actions": np.arange(4.0), "rewards": np.ones(4), "dones": [0, 1, 0, 1]}
+        np.savez(tmp_path / "log.npz", **plain, part_ids=np.asarray(parts)[:4])
+        assert TransitionDataset.load(tmp_path / "log.npz").part_ids is None
+        with h5py.File(tmp_path / "log.h5", "w") as file:
+            file.update({**plain, "part_ids": np.arange(4)})
+        assert TransitionDataset.load(tmp_path / "log.h5").part_ids is None
+
+    @pytest.mark.parametrize("name", ["mixed.npz", "mixed.csv", "mixed.hdf5"])
+    def test_those_that_were_saved_here_are_kept(self, name: str, tmp_path: Path) -> None:
+        part = TransitionDataset.from_table(table(), MAPPING)
+        replace(part, part_ids=np.arange(ROWS) // 6).save(tmp_path / name)
+        read = TransitionDataset.load(tmp_path / name)
+        assert read.part_ids is not None
+        assert read.part_ids.tolist() == [0] * 6 + [1] * 6
+
+    @pytest.mark.parametrize(
+        ("column", "values", "field"),
+        [
+            ("timeout", 30, "truncations"),
+            ("timeout", "none", "truncations"),
+            ("next_action", "call", "next_actions"),
+            ("done", 55.5, "dones"),
+            ("next_observation", "wait", "next_obs"),
+        ],
+    )
+    def test_can_be_left_alone(self, column: str, values: Any, field: str) -> None:
+        given = table(**{column: [values] * ROWS})
+        assert f"; if it is something else, columns: {{{field}: []}} leaves it alone" in refusal(given, MAPPING)
+        dataset = TransitionDataset.from_table(given, MAPPING | {field: []})
+        assert dataset.notes == (f"columns not used: {column}",)
+        assert dataset.in_file is not None
+        assert dataset.in_file.hints == ()
+
+    def test_a_step_can_be_left_alone(self) -> None:
+        given = table(t=np.arange(ROWS)[::-1])
+        assert TransitionDataset.from_table(given, MAPPING).obs[0, 0] == 5
+        assert TransitionDataset.from_table(given, MAPPING | {"step": []}).obs[0, 0] == 0
+
+    def test_what_is_needed_cannot(self) -> None:
+        assert refusal(table(), MAPPING | {"obs": []}).startswith("columns.obs: must be a column's name or a list of")
+
+    def test_on_the_command_line(self) -> None:
+        typed = in_options("; if it is something else, columns: {truncations: []} leaves it alone")
+        assert typed == "; if it is something else, --columns truncations= leaves it alone"
+        assert Reading(columns=["obs=x", "truncations="]).column_mapping() == {"obs": "x", "truncations": []}

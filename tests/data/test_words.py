@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from rl_training import yaml_dialect
-from rl_training.cli.reading_options import Reading, in_options, words_entries
+from rl_training.cli.hints_as_options import in_options
+from rl_training.cli.reading_options import Reading, words_entries
 from rl_training.data.column_names import named_spaces, require_order
 from rl_training.data.dataset_loaders import FileDatasetConfig, infer_spaces
 from rl_training.data.formats.cells import numbers_of_words

@@ -189,6 +189,27 @@ class TestReading:
             ("name=5", "name: must be text, got 5; put it in quotes"),
             ("name=2024-01-01", "name: must be text, got 2024-01-01; put it in quotes"),
             (
+                "dataset={source: file, path: 2024-01-01}",
+                "dataset.path: must be text, got 2024-01-01; put it in quotes",
+            ),
+            ("dataset={source: file, path: }", "dataset.path: must be the path of a file or folder, but is empty"),
+            (
+                "dataset={source: file, path: [a, b]}",
+                "dataset.path: must be the path of a file or folder, got ['a', 'b']",
+            ),
+            (
+                "dataset={source: file, path: a.csv, columns: {obs: x, y, z, actions: u}}",
+                "dataset.columns: y: names no column; if it is one of obs, several are a list: obs: [x, y, z]",
+            ),
+            (
+                "dataset={source: file, path: a.csv, columns: {obs: , actions: u}}",
+                "dataset.columns: obs: is empty; name the column, or columns, that hold it, or leave it out",
+            ),
+            (
+                "dataset={source: file, path: a.csv, columns: {y, actions: u}}",
+                "dataset.columns: y: names no column, and is no field; fields are obs, actions, ",
+            ),
+            (
                 "name=no",
                 "name: must not be false; yes, no, on, off, true and false stand in quotes where ",
             ),

@@ -12,7 +12,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from rl_training.cli.reading_options import Reading, added_options, in_options
+from rl_training.cli.hints_as_options import in_options
+from rl_training.cli.reading_options import Reading, added_options
 from rl_training.cli.telling import tell
 from rl_training.data import formats
 from rl_training.data.doctor import Finding, Report, describe, examine

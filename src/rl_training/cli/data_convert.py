@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from rl_training.cli.data_check import read_source
-from rl_training.cli.reading_options import Reading, in_options
+from rl_training.cli.hints_as_options import in_options
+from rl_training.cli.reading_options import Reading
 from rl_training.cli.telling import tell
 from rl_training.cli.text_tables import size
 from rl_training.data.checks import MATRIX_FIELDS, VECTOR_FIELDS

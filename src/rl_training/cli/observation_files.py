@@ -25,12 +25,11 @@ from rl_training.data.column_names import require_named
 from rl_training.data.formats import csv_text, npz
 from rl_training.data.formats.cells import (
     BadCellsError,
-    marks_with_points,
     numbers,
     numbers_of_words,
-    with_points,
 )
 from rl_training.data.formats.csv_files import named_alike
+from rl_training.data.formats.decimal_commas import marks_with_points, with_points
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.looks import not_utf8
 from rl_training.data.formats.names import listed

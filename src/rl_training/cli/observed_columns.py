@@ -45,7 +45,7 @@ def by_number(layout: Layout) -> tuple[str, ...]:
     """The columns `obs_0`, `obs_1`, … in the order of their numbers, as data are read; none where there are none."""
     names = layout.names if layout.has_names else ()
     own = [name for name in names if FIELD_OF.get(split_number(plain(name))[0]) == "obs"]
-    return next((found for found in bearing(own, [], ()).values() if split_number(found[0])[1] is not None), ())
+    return next((found for found in bearing(own, [], (), {}).values() if split_number(found[0])[1] is not None), ())
 
 
 def dates_of(column: NamedColumn, names: Collection[str]) -> str | None:

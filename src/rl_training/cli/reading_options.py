@@ -14,7 +14,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from rl_training import reading_choices, yaml_dialect
+from rl_training import reading_choices
 from rl_training.errors import ConfigError
 from rl_training.reading_choices import AtTermination as AddedAtTermination
 from rl_training.reading_choices import TableChoices, Understanding
@@ -115,16 +115,16 @@ class Reading:
 
     def column_mapping(self) -> dict[str, str | list[str]] | None:
         """`obs=x,y` for each field, as `columns` of a `dataset:` section; a name with a comma in it is
-        put in double quotes."""
+        put in double quotes, and a field without names is none of the file's."""
         found: dict[str, str | list[str]] = {}
         for entry in self.columns or ():
             field, _, names = (part.strip() for part in entry.partition("="))
             parts = split_at_commas(names)
-            if not field or not parts or not all(parts):
+            if not field or not all(parts) or not (parts or entry.rstrip().endswith("=")):
                 raise ConfigError(f"--columns {entry}: must name a field and its columns, such as obs=x,y")
             if field in found:
                 raise ConfigError(f"--columns {entry}: {field} is given twice")
-            found[field] = parts if len(parts) > 1 else parts[0]
+            found[field] = parts[0] if len(parts) == 1 else parts
         return found or None
 
     def reasons(self) -> dict[str, Any] | None:
@@ -299,30 +299,14 @@ def _side(option: str, text: str) -> Any:
     return values[0] if len(values) == 1 else values
 
 
-def _option(field: str, *names: str) -> str:
-    """The option that says which columns hold a field, as a shell takes it."""
-    text = ",".join(_quoted(name) if set(name) & set(',"') else name for name in names)
-    return f"--columns {shlex.quote(f'{field}={text}')}"
-
-
-def _comma_between(words: str) -> str:
-    """`ERR,#N/V` of `[ERR, '#N/V']`."""
-    return ",".join(str(word) for word in yaml_dialect.read(words))
-
-
-def _words_option(mapping: str) -> str:
-    """`--words door=shut:0,open:1` of `{door: {shut: 0, open: 1}}`."""
-    return " ".join(f"--words {shlex.quote(entry)}" for entry in words_entries(yaml_dialect.read(mapping)))
-
-
 def words_entries(words: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """`door=shut:0,open:1` for every column, as `--words` takes it."""
     pairs = {name: [f"{word}:{str(n).removesuffix('.0')}" for word, n in own.items()] for name, own in words.items()}
-    named = {column: _quoted(column) if set(column) & {"=", '"'} else column for column in pairs}
+    named = {column: quoted(column) if set(column) & {"=", '"'} else column for column in pairs}
     return [f"{named[column]}={joined(own)}" for column, own in pairs.items()]
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -333,48 +317,7 @@ def joined(names: Iterable[str]) -> str:
     return text.getvalue()
 
 
-# Messages speak of keys of a configuration; on the command line these are options.
-_AS_OPTIONS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
-    (r"\bcolumns: \{(\w+): …\}", r"--columns \1=…"),
-    (
-        r"\bcolumns: \{(\w+): (\[(?:[^\]'\"]|'[^']*'|\"[^\"]*\")*\])\}",
-        lambda found: _option(found[1], *map(str, yaml_dialect.read(found[2]))),
-    ),
-    (r"\bcolumns: \{(\w+): ([^\[\]{}…]+)\}", lambda found: _option(found[1], found[2])),
-    (r"\bdones_are: (terminations|truncations|ends)\b(?!,)", r"--dones-are \1"),
-    (r"\bdones_are\b", "--dones-are"),
-    (r"(?<!-)\bmax_episode_steps\b", "--max-episode-steps"),
-    (r"\brewards_are: (costs|rewards)\b", r"--rewards-are \1"),
-    (r"\brewards_at: next\b", "--rewards-at next"),
-    (
-        r"(?<!\.)\bend_reasons: \{([^{}]+): (\w+)\}",
-        lambda found: f"--end-reasons {shlex.quote(f'{found[1]}={found[2]}')}",
-    ),
-    (r"(?<![.=])\bend_reasons\b", "--end-reasons"),
-    (r"(?<!-)\baction_(low|high)\b", r"--action-\1"),
-    (r"\bat_termination: (-?[\d.e+]+)", r"--at-termination=\1"),
-    (r"\bmissing: (drop|hold)\b", r"--missing \1"),
-    (r"\bduplicates: drop\b", "--duplicates drop"),
-    (r"\bepisode_each: (hour|day|week|month)\b(?!:)", r"--episode-each \1"),
-    (r"(?<!-)\bepisode_each\b", "--episode-each"),
-    (r"\bobserve_time: \[([a-z, ]+)\]", lambda found: f"--observe-time {found[1].replace(' ', '')}"),
-    (r"(?<!-)\bobserve_time\b", "--observe-time"),
-    (r"\blast_rows_are: (termination|truncation)\b", r"--last-rows-are \1"),
-    (r"(?<!-)\blast_rows_are\b", "--last-rows-are"),
-    (r"\bmissing_words: (\[[^\]]+\])", lambda found: f"--missing-words {shlex.quote(_comma_between(found[1]))}"),
-    (r"(?<!_)\bwords: (\{[^{}]+: \{[^{}]+\}\})", lambda found: _words_option(found[1])),
-    (r"\bdownload: true\b", "--download"),
-)
-
-
 def added_options(at_termination: Mapping[str, float]) -> str:
     """What is added for each reason, as a shell takes it."""
     entries = [f"{text}={value}" for text, value in at_termination.items()]
     return " ".join(f"--at-termination{'=' if e.startswith('-') else ' '}{shlex.quote(e)}" for e in entries)
-
-
-def in_options(message: str) -> str:
-    """A message of the library in the words of the command line."""
-    for pattern, replacement in _AS_OPTIONS:
-        message = re.sub(pattern, replacement, message)
-    return message

@@ -28,6 +28,9 @@ _WIDE = 512  # columns of a row that numpy reduces at full speed
 BOUND_TOLERANCE = 1e-5  # of a dimension's range: float32 rounding and rescaling leave actions this far outside
 
 
+FLAG_RULE = "flags must be 0 or 1 (or booleans)"
+
+
 class FaultyValueError(DataError):
     """A value that is refused, with its place in the arrays; a file may have it elsewhere. ends: the last rows of
     episodes, `[N]`; none where it is in doubt which they are."""
@@ -133,11 +136,15 @@ def masked_cells(value: Any) -> BoolArray | None:
 
 
 def check_rows(fields: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Refuse a field that has no rows at all, or more or fewer than the observations (or the first field) have."""
-    reference = "obs" if "obs" in fields else next(iter(fields), "")
+    """Refuse a field that has no rows at all, or more or fewer than the observations (or the first field) have; or else
+    than all others have, which then agree."""
     for name, values in fields.items():
         if values.ndim == 0:
             raise DataError(f"{name}: a single value; one for every row is expected")
+    reference = "obs" if "obs" in fields else next(iter(fields), "")
+    others = {name: len(values) for name, values in fields.items() if name != reference}
+    if len(others) > 1 and len(set(others.values())) == 1:  # if one is wrong, it is not they
+        reference = next(iter(others))
     for name, values in fields.items():
         if (other := transposed_against(name, fields)) is not None:
             raise DataError(
@@ -151,12 +158,15 @@ def check_rows(fields: Mapping[str, npt.NDArray[Any]]) -> None:
 
 
 def transposed_against(name: str, fields: Mapping[str, npt.NDArray[Any]]) -> str | None:
-    """The field with one value per row that tells `[columns, rows]` from `[rows, columns]`, if one does."""
+    """The field with one value per row that tells `[columns, rows]` from `[rows, columns]`, if one does and none has
+    as many as the array has rows already."""
     values = fields[name]
     if name not in MATRIX_FIELDS or values.ndim != 2:
         return None
-    vectors = (other for other in ("rewards", *FLAG_FIELDS) if other in fields and fields[other].ndim == 1)
-    return next((v for v in vectors if len(fields[v]) == values.shape[1] != len(values)), None)
+    vectors = [other for other in ("rewards", *FLAG_FIELDS) if other in fields and fields[other].ndim == 1]
+    if any(len(fields[other]) == len(values) for other in vectors):
+        return None
+    return next((other for other in vectors if len(fields[other]) == values.shape[1]), None)
 
 
 def as_numbers(name: str, value: Any) -> npt.NDArray[Any]:
@@ -205,7 +215,7 @@ def check_flag_values(flags: Mapping[str, npt.NDArray[Any]]) -> None:
             for other in flags.values():
                 ends[: len(other)] |= other[: row + 1] == 1
             what = no_flag(values[row])
-            raise FaultyValueError(name, what, row, None, ends, "flags must be 0 or 1 (or booleans)")
+            raise FaultyValueError(name, what, row, None, ends, FLAG_RULE)
 
 
 def no_flag(value: Any) -> str:

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from rl_training.data.guess_words import folded
+from rl_training.yaml_dialect import proposed
 
 FIELD_ALIASES: dict[str, tuple[str, ...]] = {
     "obs": ("observations", "observation"),
@@ -25,6 +26,7 @@ FIELD_ALIASES: dict[str, tuple[str, ...]] = {
     "episode_ids": ("episode_id", "eps_id", "episode"),
 }
 FIELD_OF = {alias: name for name, aliases in FIELD_ALIASES.items() for alias in (name, *aliases)}
+PARTS = "part_ids"  # of a mixture, in files of this package alone
 REQUIRED_FIELDS = ("obs", "actions", "rewards", "terminations")
 EPISODE_ENDS = "episode_terminals"  # d3rlpy's name for the last row of every episode, however it ended
 EPISODE_IDS = "episode_ids"
@@ -33,6 +35,13 @@ IGNORED_PREFIXES = ("infos", "metadata")  # side information in D4RL's files
 # Marks that files carry beside the fields.
 BORDERS_LOST = "borders_lost"  # a saved selection whose rows are no longer whole episodes
 DISCRETE_ACTIONS = "discrete_action"  # d3rlpy's: set where actions are the numbers of choices
+
+
+def are_parts(names: Container[str]) -> bool:
+    """Whether `part_ids` among these names are those of a mixture that was saved here, with flags as they are written
+    here; elsewhere they may be the numbers of workpieces."""
+    written = (("terminations", "truncations"), ("terminals", "timeouts"))  # the latter in HDF5
+    return any(all(flag in names for flag in flags) for flags in written)
 
 
 def missing_fields(given: Container[str]) -> list[str]:
@@ -95,12 +104,17 @@ def may_be_step(name: str) -> bool:
     return _PERHAPS_STEPS.fullmatch(_bare(name.rpartition("/")[2])) is not None
 
 
+def leaving(field: str | None) -> str:
+    """What to say besides of a column that is wrong for a field which it was taken for by its name alone."""
+    return "" if field is None else f"; if it is something else, columns: {{{field}: []}} leaves it alone"
+
+
 def hint(name: str, known: Container[str]) -> str | None:
     """What an unused column or array looks like, by its name, if that is not `known` already."""
     for field, like in ((EPISODE_IDS, "an episode id"), (STEP, "a step counter")):
         if field not in known and looks_like(name) == field:
-            return f"column {name!r} looks like {like}: columns: {{{field}: {name if name.isprintable() else '…'}}}"
-    absent = [alias for alias, field in FIELD_OF.items() if field not in known]
+            return f"column {name!r} looks like {like}: columns: {proposed(field, name)}"
+    absent = [alias for alias, field in FIELD_OF.items() if field not in known and field != PARTS]
     for alias in get_close_matches(name.lower(), absent, 1, _ALIKE):
-        return f"column {name!r} looks like {FIELD_OF[alias]}: columns: {{{FIELD_OF[alias]}: {name}}}"
+        return f"column {name!r} looks like {FIELD_OF[alias]}: columns: {proposed(FIELD_OF[alias], name)}"
     return None

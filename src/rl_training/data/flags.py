@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,9 @@ from rl_training.errors import DataError, did_you_mean
 from rl_training.reading_choices import DonesAre
 from rl_training.validation import shown
 from rl_training.wording import amount
+
+if TYPE_CHECKING:
+    from rl_training.data.rows_told import RowsTold
 
 DONES = ("dones", "done")
 _END_FLAGS = ("terminations", "truncations")
@@ -163,7 +166,10 @@ def _flags_beside_dones(mapping: Mapping[str, Any]) -> set[str]:
 
 
 def settle_dones(
-    mapping: Mapping[str, Any], dones_are: DonesAre | None, max_episode_steps: int | None
+    mapping: Mapping[str, Any],
+    dones_are: DonesAre | None,
+    max_episode_steps: int | None,
+    told: RowsTold,
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The same arrays with `dones` brought to the flags of this package, and what to tell the user.
 
@@ -178,6 +184,8 @@ def settle_dones(
     | None         | truncations, episode ends  | a termination                                            |
     | None         | only `max_episode_steps`   | a truncation after that many rows, else a termination    |
     | None         | nothing                    | a truncation if all end episodes of one length, else a termination |
+
+    told: what the file tells of rows that it has lost, which count as well.
     """
     named = {key if key in DONES else FIELD_OF[key]: value for key, value in mapping.items() if key in FIELD_OF}
     check_rows({name: as_array(name, value) for name, value in named.items() if value is not None})
@@ -201,8 +209,8 @@ def settle_dones(
     arrays = {key: value for key, value in arrays.items() if FIELD_OF.get(key) != "truncations"}
     flags = _flags(name, mapping[name])
     if max_episode_steps is not None:
-        return _dones_with_limit(arrays, name, flags, max_episode_steps)
-    return _dones_by_length(arrays, name, flags)
+        return _dones_with_limit(arrays, name, flags, max_episode_steps, told)
+    return _dones_by_length(arrays, name, flags, told)
 
 
 def _dones_as_said(arrays: dict[str, Any], name: str, dones: Any, dones_are: DonesAre) -> dict[str, Any]:
@@ -237,21 +245,27 @@ def _dones_beside_terminations(arrays: dict[str, Any], name: str, dones: Any) ->
 
 
 def _dones_with_limit(
-    arrays: dict[str, Any], name: str, flags: npt.NDArray[np.bool_], steps: int
+    arrays: dict[str, Any], name: str, flags: npt.NDArray[np.bool_], steps: int, told: RowsTold
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    cuts = _every(steps, _lengths_at(flags, arrays) > 0)
+    counts, known, _ = _counted(flags, arrays, told)
+    cuts = known & (counts % steps == 0)
     note = f"{name} after {amount(steps, 'row')} are read as truncations, the others as terminations"
-    return {**arrays, "terminations": flags & ~cuts, "truncations": cuts}, (note,) if (flags & cuts).any() else ()
+    if unknown := int((flags & ~known).sum()):
+        note += f", {unknown:,} of them in episodes that lack rows, nobody knows how many"
+    arrays = {**arrays, "terminations": flags & ~cuts, "truncations": cuts}
+    return arrays, (note,) if (flags & (cuts | ~known)).any() else ()
 
 
 def _dones_by_length(
-    arrays: dict[str, Any], name: str, flags: npt.NDArray[np.bool_]
+    arrays: dict[str, Any], name: str, flags: npt.NDArray[np.bool_], told: RowsTold
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    lengths = _lengths_at(flags, arrays)
-    ended = lengths[flags]
-    if len(ended) > 1 and (ended == ended[0]).all() and ended[0] >= SHORTEST_TIME_LIMIT and lengths.max() <= ended[0]:
+    counts, known, ends = _counted(flags, arrays, told)
+    ended, longest = counts[flags & known], counts[ends].max(initial=0)
+    if len(ended) > 1 and (ended == ended[0]).all() and ended[0] >= SHORTEST_TIME_LIMIT and longest <= ended[0]:
+        all_of_them = f"all {flags.sum()} episodes they end have {ended[0]} rows"
+        all_of_them += "" if not told.cuts.any() else ", with those that are missing"
         note = (
-            f"{name}: all {len(ended)} episodes they end have {ended[0]} rows, so they are read as time limits"
+            f"{name}: {all_of_them}, so they are read as time limits"
             " (truncations); if the task itself ended there, say dones_are: terminations"
         )
         return {**arrays, "terminations": np.zeros_like(flags), "truncations": flags}, (note,)
@@ -262,16 +276,17 @@ def _dones_by_length(
     return {**arrays, "terminations": flags}, (note,) if flags.any() else ()
 
 
-def _lengths_at(flags: npt.NDArray[np.bool_], arrays: Mapping[str, Any]) -> npt.NDArray[np.int64]:
-    """Rows of the episode that ends at each row, 0 where none does; `flags` and episode ids tell where, `[N]`."""
+def _counted(
+    flags: npt.NDArray[np.bool_], arrays: Mapping[str, Any], told: RowsTold
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Of each row, which one of its episode it is, counted from 1, whether that is known, and whether the episode ends
+    there; `flags` and episode ids tell where, `[N]`."""
     given = {field: arrays[key] for key in arrays if (field := FIELD_OF.get(key)) == EPISODE_IDS}
     borders = _episode_ends(given)
-    ends = flags.copy() if borders is None else flags | borders
+    borders = np.zeros_like(flags) if borders is None else borders
+    ends = flags | borders
     ends[-1:] = True
-    rows = np.flatnonzero(ends)
-    lengths = np.zeros(len(flags), dtype=np.int64)
-    lengths[rows] = np.diff(np.r_[-1, rows])
-    return lengths
+    return *told.counted(flags, borders), ends
 
 
 def distrust_reset_successors(mapping: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from rl_training.data.fields import TO_FILL_IN
+from rl_training.data.fields import END_REASONS, FIELD_ALIASES, FIELD_OF, STEP, TO_FILL_IN
 from rl_training.data.formats.end_reasons import checked as checked_reasons
 from rl_training.data.formats.end_reasons import text_of
 from rl_training.data.formats.reward_terms import with_points
@@ -15,6 +16,7 @@ from rl_training.data.termination_rewards import checked as checked_rewards
 from rl_training.errors import ConfigError, DataError
 from rl_training.reading_choices import SIGNS_OF_REWARDS, checked_missing_words, checked_periods
 from rl_training.validation import shown
+from rl_training.yaml_dialect import inline
 
 
 def rewards_meant(given: Any) -> Any:
@@ -26,7 +28,11 @@ def rewards_meant(given: Any) -> Any:
 
 def columns_by_field(given: Any) -> Any:
     """Names of columns by field; of rewards several are added up."""
+    before: Any = None  # the field above
     for field, names in given.items() if isinstance(given, dict) else ():
+        if names is None:
+            raise ValueError(_without_names(str(field), before, given))
+        before = field
         if isinstance(names, dict):
             several = "; of rewards several are added up: [sales, -cost, 0.3*kWh]" if field == "rewards" else ""
             raise ValueError(f"{field}: must be a column's name or a list of names, got {shown(names)}{several}")
@@ -38,6 +44,19 @@ def columns_by_field(given: Any) -> Any:
             way = f"; write decimals with a point, {pointed}" if pointed and field == "rewards" else ""
             raise ValueError(f"{field}.{place}: must be a column's name, got {shown(listed[place])}{way}")
     return given
+
+
+def _without_names(field: str, before: Any, given: Mapping[Any, Any]) -> str:
+    """What is said of a key without a value, as `{obs: speed, angle}` makes one of the second name. before: the field
+    above it."""
+    known = (*FIELD_OF, STEP, END_REASONS)
+    if field in known:
+        return f"{field}: is empty; name the column, or columns, that hold it, or leave it out"
+    if before is None:
+        return f"{field}: names no column, and is no field; fields are {', '.join(FIELD_ALIASES)}"
+    names = given[before] if isinstance(given[before], list) else [given[before]]
+    several = [*names, *(str(key) for key, value in given.items() if value is None and key not in known)]
+    return f"{field}: names no column; if it is one of {before}, several are a list: {before}: {inline(several)}"
 
 
 def missing_texts(given: Any) -> Any:

@@ -23,6 +23,7 @@ from rl_training.data.formats.reward_terms import note_on_sum, notes_on_sums
 from rl_training.data.last_rows import with_last_rows
 from rl_training.data.late_rewards import from_next_rows
 from rl_training.data.missing_rows import with_held, without_missing
+from rl_training.data.rows_told import rows_told
 from rl_training.data.space_bounds import SpaceBounds
 from rl_training.data.termination_rewards import with_termination_rewards
 from rl_training.errors import DataError
@@ -79,7 +80,7 @@ def settle(
         alone = dones_are is None and dones_are_alone(arrays)
         if time_limits == "d4rl" and max_episode_steps is not None and alone:
             dones_are = "terminations"  # D4RL's own count tells which of them are dropped
-        arrays, of_dones = settle_dones(arrays, dones_are, max_episode_steps)
+        arrays, of_dones = settle_dones(arrays, dones_are, max_episode_steps, rows_told(raw))
         if time_limits == "keep" and max_episode_steps is not None and not alone:
             arrays = cut_at_time_limit(arrays, max_episode_steps)
         arrays, of_successors = distrust_reset_successors(arrays)

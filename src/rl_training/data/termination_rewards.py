@@ -20,7 +20,7 @@ from rl_training.errors import DataError, did_you_mean
 from rl_training.reading_choices import AtTermination, EndReasons
 from rl_training.validation import printable, shown
 from rl_training.wording import WARNING, amount
-from rl_training.yaml_dialect import inline
+from rl_training.yaml_dialect import proposed
 
 NAME = "at_termination"
 
@@ -69,7 +69,7 @@ def check_reasons(given: AtTermination | None, reasons: EndReasons | None) -> No
         if text_of(text).casefold() not in folded:
             meant = did_you_mean(str(text), ending) or f"; these are: {first_of(map(printable, ending))}"
             said = {text_of(reason).casefold() for reason in reasons}
-            later = inline({printable(text_of(text)): "termination"})
+            later = proposed(text_of(text), "termination")
             way = "" if text_of(text).casefold() in said else f"; if it may yet come, say so: end_reasons: {later}"
             raise DataError(f"{NAME}: {shown(text)} is none of end_reasons that mean termination{meant}{way}")
 

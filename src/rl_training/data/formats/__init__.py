@@ -21,6 +21,7 @@ from rl_training.data.formats.not_data import DAMAGED_WORKBOOK, WORKBOOK, is_wor
 from rl_training.data.formats.places import MINARI_PREFIX
 from rl_training.data.formats.raw import Arrays, Columns, RawData
 from rl_training.data.formats.siblings import alike_beside
+from rl_training.data.formats.user_blocks import SIGNATURE, hdf5_begins
 from rl_training.data.formats.words import NAME as WORDS
 from rl_training.data.formats.written import provenance_in
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
@@ -34,7 +35,7 @@ __all__ = ["MINARI_PREFIX", "Arrays", "Columns", "RawData", "is_there", "read", 
 # By the first bytes of a file.
 _SIGNATURES = {
     "npz": (b"PK\x03\x04", "NumPy archive (.npz)"),
-    "hdf5": (b"\x89HDF\r\n\x1a\n", "HDF5"),
+    "hdf5": (SIGNATURE, "HDF5"),
     "parquet": (b"PAR1", "Parquet"),
 }
 # What else a log may be, and what to do about it.
@@ -78,6 +79,7 @@ def recognise(path: Path) -> str:
             raise DataError("is not a file that can be read from its beginning (a pipe or a device)")
         with path.open("rb") as file:
             start = file.read(4096)
+        has_user_block = bool(hdf5_begins(path))
     except FileNotFoundError as error:
         if path.is_symlink():
             raise DataError(f"is a link to {str(path.readlink())!r}, and nothing is there") from error
@@ -85,7 +87,7 @@ def recognise(path: Path) -> str:
     except (OSError, ValueError) as error:  # a ValueError: a name that no file can have
         raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
     for name, (signature, _) in _SIGNATURES.items():
-        if start.startswith(signature):
+        if start.startswith(signature) or (name == "hdf5" and has_user_block):
             if name == "npz" and not _is_array(start) and is_workbook(path):
                 raise DataError(WORKBOOK)
             if name == "npz" and path.suffix.lower() in _OF_SHEETS and not is_zipfile(path):

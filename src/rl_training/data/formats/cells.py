@@ -39,6 +39,7 @@ class BadCellsError(DataError):
 
     def __init__(self, column: str, cells: Mapping[int, Any], is_flag: bool = False, known: Sequence[str] = ()) -> None:
         self.column, self.cells, self.is_flag, self.known = column, dict(cells), is_flag, known
+        self.way = ""
         super().__init__(self.told())
 
     def told(self, lines: Mapping[int, int] | None = None) -> str:
@@ -58,7 +59,7 @@ class BadCellsError(DataError):
             meant = meant if "did you mean" in meant else f"; say its number, {_said(self.column, {str(word): '…'})}"
             none = f"is none of its words, {listed(self.known)}"
             return f"column {self.column!r}: {shown(word)} at row {row} {none}{meant}{placed}"
-        return f"column {self.column!r}: {shown(word)} at row {row} is not a number{advice}{placed}"
+        return f"column {self.column!r}: {shown(word)} at row {row} is not a number{advice}{placed}{self.way}"
 
     def _counted(self) -> str:
         counts = Counter(map(str, self.cells.values())).most_common()
@@ -178,30 +179,6 @@ def _numbers_of_keys(
     plain = {key: np.nan if key in nothing else as_number(key) for key in keys}
     truths = _TRUTHS if has_truths and _TRUTHS.keys().isdisjoint(known) else {}
     return plain | truths | dict(known)
-
-
-def marks_with_points(words: Sequence[str]) -> tuple[str, ...]:
-    """Words for nothing, with what they are where decimals have commas: `-99,9`, and -99.9."""
-    pointed = [word.replace(",", ".", 1) for word in words]
-    return tuple(dict.fromkeys([*words, *(word for word in pointed if as_number(word) is not None)]))
-
-
-def with_points(
-    name: str, cells: Sequence[str | None], first_row: int = 0, *, among_words: bool = False
-) -> list[str | None]:
-    """Cells whose decimals have commas, with points in their place. A number that has a point already is refused: it
-    may be thousands, `1.234`. among_words: only numbers change, as words may have commas."""
-    pointed = {first_row + row: cell for row, cell in enumerate(cells) if cell and "." in cell}
-    if bad := {
-        row: cell
-        for row, cell in pointed.items()
-        if as_number(cell) is not None or (amount_of(cell) and not among_words)
-    }:
-        raise BadCellsError(name, bad)
-    given = [cell and cell.replace(",", ".", 1) for cell in cells]
-    if not among_words:
-        return given
-    return [point if point and as_number(point) is not None else cell for cell, point in zip(cells, given, strict=True)]
 
 
 def numbers(

@@ -14,8 +14,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from rl_training.data.fields import FILE_NAME
 from rl_training.data.formats import csv_text
-from rl_training.data.formats.cells import BadCellsError, Faults, marks_with_points, with_points
+from rl_training.data.formats.cells import BadCellsError, Faults
 from rl_training.data.formats.clocks import in_one
 from rl_training.data.formats.csv_files import (
     common_notes,
@@ -29,12 +30,14 @@ from rl_training.data.formats.csv_files import (
 )
 from rl_training.data.formats.csv_misfits import about_header, some_rows, totals, why_misfit
 from rl_training.data.formats.csv_text import Layout
+from rl_training.data.formats.decimal_commas import marks_with_points, with_points
 from rl_training.data.formats.folders import files_of, joined, order_note, plan_of, rows_by_file
 from rl_training.data.formats.labels import labels
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import first_of
 from rl_training.data.formats.plain_csv import is_plain
-from rl_training.data.formats.raw import Arrays, Columns, RawData, place_in
+from rl_training.data.formats.pointed_thousands import refuse_pointed
+from rl_training.data.formats.raw import Arrays, Columns, RawData, place_in, row_named
 from rl_training.data.formats.repeated_ids import NoEpisodeIdsError
 from rl_training.data.formats.reward_terms import doubts_on_units
 from rl_training.data.formats.tables import Plan, assemble
@@ -79,6 +82,9 @@ def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_
         for name in planned.columns
     }
     files = rows_by_file(paths, counts)
+    elsewhere = {*planned.as_written, *planned.flags, planned.step, FILE_NAME}
+    for name in (name for name in planned.columns if name not in elsewhere):
+        refuse_pointed(name, whole[name], partial(_cells_of, name, paths), partial(row_named, files))
 
     def written(name: str, row: int) -> str:
         place, file = place_in(files, row)
@@ -271,7 +277,9 @@ def _with_commas(planned: Plan, values: Reading) -> Reading:
             return values(name, np.array(pointed, dtype=object), first_row)
         except BadCellsError as error:  # told as the file has them
             written = {row: cells[row - first_row] for row in error.cells}
-            raise BadCellsError(name, written, error.is_flag, error.known) from error
+            told = BadCellsError(name, written, error.is_flag, error.known)
+            told.way = error.way
+            raise told from error
 
     return read
 

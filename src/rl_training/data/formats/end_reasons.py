@@ -18,6 +18,7 @@ from rl_training.errors import DataError, did_you_mean
 from rl_training.reading_choices import Ending, EndReasons
 from rl_training.validation import printable, shown
 from rl_training.wording import WARNING, amount
+from rl_training.yaml_dialect import proposed
 
 ENDINGS: tuple[Ending, ...] = get_args(Ending)
 ONGOING: Ending = "ongoing"  # the episode goes on; so it does where a cell is empty
@@ -130,9 +131,9 @@ def _note(name: str, known: Mapping[str, Ending], counted: Mapping[str, int]) ->
 def _what_is_there(name: str, counts: Mapping[str, int]) -> str:
     counts = Counter({text: rows for text, rows in counts.items() if text})
     found = first_of(f"{printable(text)} ({amount(rows, 'row')})" for text, rows in counts.most_common())
-    some = printable(next(iter(counts), "crash"))
+    some = proposed(next(iter(counts), "crash"), "termination")
     return (
-        f"columns.{END_REASONS}: say what the texts of column {name!r} mean, {END_REASONS}: {{{some}: termination}}"
+        f"columns.{END_REASONS}: say what the texts of column {name!r} mean, {END_REASONS}: {some}"
         f" (or truncation, ongoing) for each; it holds {found if counts else 'no text at all'}"
     )
 
@@ -145,5 +146,5 @@ def _not_said(name: str, text: str, row: str, others: Sequence[str], reasons: En
     means = "each of them means" if others else "it means"
     return (
         f"column {name!r}: {shown(text)} at {row} is not among {END_REASONS}{more}{meant}; say what {means},"
-        f" {END_REASONS}: {{{printable(text)}: termination}} (or truncation, ongoing)"
+        f" {END_REASONS}: {proposed(text, 'termination')} (or truncation, ongoing)"
     )

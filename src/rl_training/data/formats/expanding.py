@@ -2,16 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rl_training.data.checks import MATRIX_FIELDS
-from rl_training.data.fields import FIELD_OF
-from rl_training.data.formats.field_columns import range_of
+from rl_training.data.fields import END_REASONS, FIELD_ALIASES, FIELD_OF, REQUIRED_FIELDS, STEP
+from rl_training.data.formats.field_columns import range_of, slot_of
 from rl_training.data.formats.names import doubled, listed, natural, suggest
-from rl_training.errors import ColumnsError, DataError
+from rl_training.data.formats.raw import Columns
+from rl_training.errors import ColumnsError, DataError, did_you_mean
+from rl_training.reading_choices import Choices
 from rl_training.validation import shown
 
 _MOST_PATTERNS = 200  # of one field, each held against every name
+
+
+def checked_mapping(columns: Columns | None) -> dict[str, list[str]]:
+    """The user's mapping with every value a list, keys that exist, and RLlib's `new_obs` by its own name."""
+    if columns is None:
+        return {}
+    if not isinstance(columns, Mapping):
+        raise DataError("columns: must map fields to columns: {obs: [x, y], actions: u}")
+    checked: dict[str, list[str]] = {}
+    for key, value in columns.items():
+        if key not in (STEP, END_REASONS) and key not in FIELD_OF:
+            known = [*FIELD_ALIASES, STEP, END_REASONS]
+            meant = "; did you mean 'obs'?" if str(key).lower() in ("state", "states", "s") else ""
+            if key in Choices.__annotations__:
+                meant = f"; {key} is an option of dataset: it stands beside columns, not inside: indent it like columns"
+            hint = meant or did_you_mean(str(key), known) or f"; fields are {', '.join(known)}"
+            raise DataError(f"columns: no field {shown(key)}{hint}")
+        wanted = [value] if isinstance(value, str) else list(value) if isinstance(value, Sequence) else []
+        may_lack = isinstance(value, list) and not value and slot_of(key) not in REQUIRED_FIELDS
+        if not (wanted or may_lack) or not all(isinstance(name, str) for name in wanted):
+            raise DataError(f"columns.{key}: must be a column's name or a list of names, got {shown(value)}")
+        checked["new_obs" if wanted == ["new_obs"] else key] = wanted
+    if (twice := doubled(slot_of(key) or key for key in checked)) is not None:
+        raise DataError(f"columns: {twice} is given twice, under two of its names; keep one")
+    return checked
 
 
 def expand(key: str, wanted: list[str], names: Sequence[str], notes: list[str], *, several: bool) -> tuple[str, ...]:

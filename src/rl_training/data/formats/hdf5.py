@@ -17,7 +17,15 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.checks import FLAG_FIELDS, MATRIX_FIELDS
-from rl_training.data.fields import DISCRETE_ACTIONS, EPISODE_ENDS, EPISODE_IDS, FIELD_OF, missing_fields
+from rl_training.data.fields import (
+    DISCRETE_ACTIONS,
+    EPISODE_ENDS,
+    EPISODE_IDS,
+    FIELD_OF,
+    PARTS,
+    are_parts,
+    missing_fields,
+)
 from rl_training.data.formats.hdf5_chunks import check_begun, check_chunk_count, check_chunks, check_written, values_in
 from rl_training.data.formats.hdf5_files import DAMAGE, attributes, opened
 from rl_training.data.formats.hdf5_texts import is_text, texts_in
@@ -33,6 +41,7 @@ from rl_training.data.space_bounds import TOLD, SpaceBounds, told_env_id, unsoun
 from rl_training.errors import DataError
 from rl_training.reading_choices import AS_IT_STANDS, TableChoices
 from rl_training.validation import printable
+from rl_training.yaml_dialect import inline
 
 _TRUTHS = {"false": 0, "no": 0, "off": 0, "true": 1, "yes": 1, "on": 1}
 _MOST_NAMES = 10_000  # arrays that are looked at
@@ -66,7 +75,8 @@ def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_
 def _by_name(file: h5py.File) -> RawData:
     """The arrays at the top of the file that bear a field's name."""
     ids = _texts_among(file, [name for name in FIELD_OF if FIELD_OF[name] == EPISODE_IDS and name in file])
-    fields = {name: _array_of_values(file, name) for name in FIELD_OF if name in file and name not in ids}
+    passed = {*ids, *(() if are_parts(file) else [PARTS])}
+    fields = {name: _array_of_values(file, name) for name in FIELD_OF if name in file and name not in passed}
     given = {FIELD_OF[name] for name in (*fields, *ids)}
     found = names(file)
     if missing_fields(given):
@@ -149,8 +159,8 @@ def array_in(group: h5py.Group, name: str, said: str | None = None) -> h5py.Data
     if isinstance(field, h5py.Group):
         told = f"{said}: is a group of {listed(names_in(field))}; one array is expected"
         if FIELD_OF.get(name) in MATRIX_FIELDS:
-            inside = ", ".join(f"{name}/{member}" for member in names_in(field)[:_SHOWN_MEMBERS])
-            told += f", or say which of them in which order: columns: {{{FIELD_OF[name]}: [{inside}]}}"
+            inside = [f"{name}/{member}" for member in names_in(field)[:_SHOWN_MEMBERS]]
+            told += f", or say which of them in which order: columns: {inline({FIELD_OF[name]: inside})}"
         raise DataError(told)
     if not isinstance(field, h5py.Dataset):
         raise DataError(f"{said}: is not an array")

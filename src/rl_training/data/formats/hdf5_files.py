@@ -18,6 +18,7 @@ from typing import Any
 
 import h5py
 
+from rl_training.data.formats.user_blocks import hdf5_begins
 from rl_training.errors import DataError
 
 # What h5py raises on files that are damaged or forged.
@@ -82,14 +83,28 @@ def _is_plain(attribute: Any) -> bool:
 
 
 class _Watched(io.FileIO):
-    """A file that gives no byte of a global heap collection which cannot be walked to its end."""
+    """A file that gives no byte of a global heap collection which cannot be walked to its end.
+
+    It begins behind its user block, if it has one: libhdf5 knows such places by the beginning that it finds.
+    """
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, "r")
         self.damage: str | None = None
-        self._size = os.fstat(self.fileno()).st_size
+        self._begins = hdf5_begins(path) or 0
+        self._size = os.fstat(self.fileno()).st_size - self._begins
+        self.seek(0)
         self._steps_left = self._size // _ENTRY.size  # all that a file can hold; one that has more tells some twice
         self._walked: set[int] = set()
+
+    def seek(self, place: int, whence: int = os.SEEK_SET, /) -> int:
+        """Of the places behind the user block."""
+        shift = self._begins if whence == os.SEEK_SET else 0
+        return super().seek(place + shift, whence) - self._begins
+
+    def tell(self) -> int:
+        """The same."""
+        return super().tell() - self._begins
 
     def readinto(self, buffer: Any) -> int:
         """Fill the buffer: with zeros past the end of the file, and where a collection is damaged."""
@@ -151,7 +166,7 @@ class _Watched(io.FileIO):
 
     def at(self, place: int, size: int) -> bytes:
         """What stands there, with zeros past the end."""
-        return os.pread(self.fileno(), size, place).ljust(size, b"\0")
+        return os.pread(self.fileno(), size, place + self._begins).ljust(size, b"\0")
 
 
 _OPEN: dict[int, _Watched] = {}  # by what libhdf5 numbers open files with

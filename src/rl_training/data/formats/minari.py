@@ -29,6 +29,7 @@ from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError, did_you_mean
 from rl_training.validation import printable, shown
 from rl_training.wording import amount
+from rl_training.yaml_dialect import inline
 
 _ID = re.compile(r"(?:[-\w]+/)*[-\w]+-v\d+")
 _DEEPEST_ID = 5  # folders between the root of the local datasets and a dataset
@@ -214,7 +215,7 @@ def _observation_keys(space: Mapping[str, Any], columns: Columns | None) -> list
         usable = [name for name, entry in entries.items() if _is_vector(entry)]
         raise DataError(
             f"observations are a Dict of {there if entries else 'nothing'}; choose entries with"
-            f" columns: {{obs: [{', '.join(usable[:2]) or '…'}]}}"
+            f" columns: {inline({'obs': usable[:2] or ['…']})}"
         )
     for name in wanted:
         if name not in entries:

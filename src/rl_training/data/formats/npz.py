@@ -14,7 +14,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.fields import BORDERS_LOST, DISCRETE_ACTIONS, FIELD_OF
+from rl_training.data.fields import BORDERS_LOST, DISCRETE_ACTIONS, FIELD_OF, PARTS, are_parts
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import check_names, listed
 from rl_training.data.formats.raw import NAMES, Arrays, Columns, RawData, told_as_json
@@ -98,6 +98,8 @@ def _readable(suffix: str = ".npz") -> Iterator[None]:
 
 def _by_name(archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo]) -> RawData:
     wanted = {name: member for name, member in members.items() if name in (*FIELD_OF, BORDERS_LOST, DISCRETE_ACTIONS)}
+    if not are_parts(members):
+        wanted.pop(PARTS, None)
     arrays = _arrays(archive, wanted)
     notes, hints = left_aside(members, wanted, {FIELD_OF[name] for name in wanted if name in FIELD_OF})
     return RawData(arrays, _DESCRIBED, notes=tuple(notes), hints=hints)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.checks import BoolArray, FaultyValueError, IndexArray
-from rl_training.data.fields import EPISODE_IDS, FIELD_OF, TELL_ENDS
+from rl_training.data.checks import FLAG_RULE, BoolArray, FaultyValueError, IndexArray
+from rl_training.data.fields import EPISODE_IDS, FIELD_OF, TELL_ENDS, leaving
 from rl_training.data.formats.clocks import Clock
 from rl_training.data.formats.names import LONGEST_NAME, doubled
 from rl_training.data.provenance import Provenance
@@ -88,6 +88,7 @@ class RawData:
     clock: the steps of its rows.
     time_columns: observed values that were computed from the dates of a column, with its name.
     last_rows_are: what was said of last rows that no flag or text tells of.
+    by_name: arrays, and their fields, that a column was taken for by its name alone, and what leaves it alone.
     signs_told: rewards are a sum of columns, of which some are taken off.
     reward_parts: of rewards that are a sum of columns, where some of it is missing.
     added_at_ends: what at_termination has added to rewards, by the file's rows.
@@ -114,6 +115,7 @@ class RawData:
     clock: Clock | None = None
     time_columns: Mapping[str, str] = field(default_factory=dict)
     last_rows_are: LastRowsAre = "truncation"
+    by_name: Mapping[str, str] = field(default_factory=dict)
     signs_told: bool = False
     reward_parts: RewardParts | None = None
     added_at_ends: Mapping[int, float] | None = None
@@ -221,6 +223,8 @@ class RawData:
         if episode is not None:
             fault.step = re.sub(r"^episode \d+", lambda _: f"episode named {episode}", fault.step)
         way = f"; {_WAY}" if fault.what in ("NaN", "Inf", "-Inf") else ""
+        if FLAG_RULE in fault.rule:
+            way += leaving(self.by_name.get(fault.field))
         part = None if self.reward_parts is None or fault.field != "rewards" else self.reward_parts
         lacking = None if part is None else part.lacking(int(self.in_table(np.array([fault.row]))[0]))
         if lacking is not None:

@@ -180,7 +180,7 @@ def with_terms(columns: Mapping[str, list[str]], names: Sequence[str]) -> tuple[
         lone = replace(terms[0], weight=-terms[0].weight).text(first=True)
         raise DataError(
             f"columns.{key}: {shown(columns[key][0])} is taken off from nothing; where lower is better, say"
-            f" columns: {{{key}: {lone}}} and rewards_are: costs"
+            f" columns: {inline({key: lone})} and rewards_are: costs"
         )
     return {**columns, key: list(dict.fromkeys(name for term in terms for name in term.columns))}, terms
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.fields import EPISODE_IDS, FIELD_OF
+from rl_training.data.fields import EPISODE_IDS, FIELD_OF, STEP
 from rl_training.data.formats.clocks import Clock, as_date, clock_of, counted
 from rl_training.data.formats.digit_dates import note_on_digits
 from rl_training.data.formats.end_reasons import text_of
@@ -19,6 +19,7 @@ from rl_training.data.formats.times import steps_of
 from rl_training.reading_choices import TableChoices
 from rl_training.validation import printable
 from rl_training.wording import WARNING, amount
+from rl_training.yaml_dialect import proposed
 
 _NAMES = ("step", "t")
 _DAY = 86_400  # seconds
@@ -58,7 +59,7 @@ def not_the_step(name: str) -> str:
     """What is said of such a one."""
     return (
         f"{WARNING}column {name!r} goes back inside episodes, and is not taken for the time: rows stay in the file's"
-        f" order; if they are to be sorted by it, say so, columns: {{step: {name}}}"
+        f" order; if they are to be sorted by it, say so, columns: {proposed(STEP, name)}"
     )
 
 

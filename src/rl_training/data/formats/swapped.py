@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rl_training.data.fields import EPISODE_IDS, STEP
 from rl_training.wording import WARNING
+from rl_training.yaml_dialect import proposed
 
 _FEWEST_ROWS = 20
 _STAYS, _CHANGES = 0.5, 0.9  # of the rows
@@ -38,8 +40,8 @@ def look_swapped(
     ids, counter = names
     return [
         f"{WARNING}columns {ids!r} and {counter!r} look swapped: what is observed goes on from row to row of one"
-        f" {counter!r}, and jumps from step to step of one {ids!r}; if so, say columns: {{episode_ids: {counter}}}"
-        f" and columns: {{step: {ids}}}"
+        f" {counter!r}, and jumps from step to step of one {ids!r}; if so, say"
+        f" columns: {proposed(EPISODE_IDS, counter)} and columns: {proposed(STEP, ids)}"
     ]
 
 

@@ -17,22 +17,31 @@ from rl_training.data.fields import (
     END_REASONS,
     EPISODE_ENDS,
     EPISODE_IDS,
-    FIELD_ALIASES,
     FIELD_OF,
     IGNORED_PREFIXES,
+    REQUIRED_FIELDS,
     STEP,
     hint,
+    leaving,
     missing_fields,
 )
 from rl_training.data.flags import DONES
 from rl_training.data.formats.calendar_episodes import require_dates, with_days, with_observed_time, with_open_ends
-from rl_training.data.formats.cells import Faults, flags, numbers, numbers_of_words, undeclared, with_declared
+from rl_training.data.formats.cells import (
+    BadCellsError,
+    Faults,
+    flags,
+    numbers,
+    numbers_of_words,
+    undeclared,
+    with_declared,
+)
 from rl_training.data.formats.clocks import Clock
 from rl_training.data.formats.end_reasons import ends_by_reason
-from rl_training.data.formats.expanding import expand
+from rl_training.data.formats.expanding import checked_mapping, expand
 from rl_training.data.formats.field_columns import bearing, slot_of
 from rl_training.data.formats.labels import labels
-from rl_training.data.formats.names import check_names, doubled, listed
+from rl_training.data.formats.names import check_names, listed
 from rl_training.data.formats.raw import Arrays, Columns, Files, RawData, RewardParts, file_numbers
 from rl_training.data.formats.reward_terms import Term, doubts_on_sum, note_on_sum, summed, told, with_terms
 from rl_training.data.formats.row_order import Steps, in_order
@@ -43,8 +52,8 @@ from rl_training.data.formats.swapped import look_swapped
 from rl_training.data.formats.times import Times
 from rl_training.data.formats.words import check_columns, checked
 from rl_training.data.resolution import LOST, is_coarse, is_lost_in_float64
-from rl_training.errors import ColumnsError, DataError, did_you_mean
-from rl_training.reading_choices import AS_IT_STANDS, Choices, EndReasons, TableChoices
+from rl_training.errors import ColumnsError, DataError
+from rl_training.reading_choices import AS_IT_STANDS, EndReasons, TableChoices
 from rl_training.validation import shown
 from rl_training.wording import amount
 
@@ -64,7 +73,8 @@ class Plan:
     tells agents apart.
     reasons: the column whose text says why an episode ended. choices: what was said of its cells and rows.
     words: by column, the numbers that its words stand for, in small letters. terms: of rewards that are a sum of
-    columns. times, signs: of what is read so far.
+    columns. by_name: the field of each column that has one by its name alone, and can do without. times, signs: of what
+    is read so far.
     """
 
     fields: dict[str, tuple[str, ...]]
@@ -78,6 +88,7 @@ class Plan:
     words: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     terms: tuple[Term, ...] = ()
     step_named: bool = True
+    by_name: Mapping[str, str] = field(default_factory=dict)
     times: Times = field(default_factory=Times, compare=False)
     signs: Signs = field(default_factory=Signs, compare=False)
 
@@ -86,6 +97,12 @@ class Plan:
         """Every column that must be read, once."""
         extra = [name for name in (self.step, self.agents, self.reasons) if name is not None]
         return list(dict.fromkeys([name for columns in self.fields.values() for name in columns] + extra))
+
+    @property
+    def left_by(self) -> dict[str, str]:
+        """What leaves alone an array, or its field, that was found by its name alone."""
+        found = {key: slot for key, names in self.fields.items() if (slot := self.by_name.get(names[0])) is not None}
+        return found | {slot: slot for slot in found.values()}
 
     @property
     def labels(self) -> set[str]:
@@ -129,6 +146,13 @@ class Plan:
         self, name: str, cells: npt.NDArray[Any], first_row: int = 0, *, is_flag: bool = False
     ) -> npt.NDArray[Any]:
         """The cells of a column as numbers."""
+        try:
+            return self._numbers(name, cells, first_row, is_flag=is_flag)
+        except BadCellsError as error:
+            error.way = leaving(self.by_name.get(name))
+            raise
+
+    def _numbers(self, name: str, cells: npt.NDArray[Any], first_row: int, *, is_flag: bool) -> npt.NDArray[Any]:
         missing = self.choices.missing_words
         if (known := self.words.get(name)) is not None:
             read = numbers_of_words(name, cells, known, first_row, missing)
@@ -152,7 +176,9 @@ def plan(names: Sequence[str], columns: Columns | None = None, choices: TableCho
     """What the mapping says of a table's columns, and the names of `FIELD_ALIASES` for what it leaves out."""
     check_names(names)
     notes: list[str] = []
-    mapped, terms = with_terms(_checked(columns), names)
+    checked_columns = checked_mapping(columns)
+    left = {slot_of(key) or key for key, value in checked_columns.items() if not value}
+    mapped, terms = with_terms({key: value for key, value in checked_columns.items() if value}, names)
     fields = {key: expand(key, value, names, notes, several=bool(terms)) for key, value in mapped.items()}
     step, reasons = (fields.pop(key, (None,))[0] for key in (STEP, END_REASONS))
     named = step is not None
@@ -160,8 +186,9 @@ def plan(names: Sequence[str], columns: Columns | None = None, choices: TableCho
     taken = {name for chosen in fields.values() for name in chosen} | {step, reasons}
     free = [name for name in names if name not in taken]
     given = {slot_of(key) for key in fields} | ({"terminations", "truncations"} if reasons else set())
-    fields |= bearing(free, notes, given)
-    if step is None:
+    found = bearing(free, notes, given | left, fields)
+    fields |= found
+    if step is None and STEP not in left:
         step = step_among(free)
     rllib = any(name in names for name in _RLLIB_NAMES)
     agents = next((name for name in _AGENTS if name in free), None) if rllib else None
@@ -170,12 +197,14 @@ def plan(names: Sequence[str], columns: Columns | None = None, choices: TableCho
         notes.append("nothing but unroll_id tells fragments apart: each ends an episode where it ends")
     used = {name for chosen in fields.values() for name in chosen} | {step, agents, reasons}
     known = {FIELD_OF[key] for key in fields} | ({STEP} if step is not None else set())
-    note, hints = left_aside(names, used, known | ({END_REASONS, "terminations"} if reasons else set()))
+    note, hints = left_aside(names, used, known | ({END_REASONS, "terminations"} if reasons else set()), left)
     notes += [*note, *known_too_late(fields, terms), *([note_on_sum(told(terms))] if terms else [])]
     if step is None and choices.duplicates != "refuse":
         raise DataError("duplicates: only a column that counts steps shows which rows are doubled: columns: {step: …}")
     words = checked(choices.words or {})
-    planned = Plan(fields, step, agents, rllib, tuple(notes), hints, reasons, choices, words, terms, named)
+    slots = {name: slot_of(key) or key for key, several in found.items() for name in several}
+    by_name = {name: slot for name, slot in slots.items() if slot not in REQUIRED_FIELDS}
+    planned = Plan(fields, step, agents, rllib, tuple(notes), hints, reasons, choices, words, terms, named, by_name)
     check_columns(planned.words, names, {*planned.texts, step})
     return planned
 
@@ -189,12 +218,14 @@ def _check_reasons(column: str | None, end_reasons: EndReasons | None, fields: I
         raise DataError(f"columns.{twice}: columns.{END_REASONS} tells of ends as well; keep one of the two")
 
 
-def left_aside(names: Iterable[str], used: Container[str | None], given: Set[str]) -> tuple[list[str], tuple[str, ...]]:
+def left_aside(
+    names: Iterable[str], used: Container[str | None], given: Set[str], said: Set[str] = frozenset()
+) -> tuple[list[str], tuple[str, ...]]:
     """A note on the columns, or arrays, that are not used, and what a few of them look like; refused where a field is
-    missing. given: the fields that there are, and `step`."""
+    missing. given: the fields that there are, and `step`; said: those that no column holds, as was said."""
     present = list(names)
     unused = [name for name in present if name and name not in used and not name.startswith(IGNORED_PREFIXES)]
-    looks = (hint(name, given) for name in unused[:_MOST_LOOKED_AT])
+    looks = (hint(name, given | said) for name in unused[:_MOST_LOOKED_AT])
     hints = tuple(islice((said for said in looks if said is not None), _MOST_HINTS))
     missing = [name for name in missing_fields(given) if not (name == "terminations" and STEP in given)]
     if missing:
@@ -203,30 +234,6 @@ def left_aside(names: Iterable[str], used: Container[str | None], given: Set[str
         more = "".join(f"; {said}" for said in hints)
         raise ColumnsError(f"lacks {told}; the data have {listed(present)}{advice}{more}", advice)
     return ([f"columns not used: {listed(unused)}"] if unused else []), hints
-
-
-def _checked(columns: Columns | None) -> dict[str, list[str]]:
-    """The user's mapping with every value a list, keys that exist, and RLlib's `new_obs` by its own name."""
-    if columns is None:
-        return {}
-    if not isinstance(columns, Mapping):
-        raise DataError("columns: must map fields to columns: {obs: [x, y], actions: u}")
-    checked: dict[str, list[str]] = {}
-    for key, value in columns.items():
-        if key not in (STEP, END_REASONS) and key not in FIELD_OF:
-            known = [*FIELD_ALIASES, STEP, END_REASONS]
-            meant = "; did you mean 'obs'?" if str(key).lower() in ("state", "states", "s") else ""
-            if key in Choices.__annotations__:
-                meant = f"; {key} is an option of dataset: it stands beside columns, not inside: indent it like columns"
-            hint = meant or did_you_mean(str(key), known) or f"; fields are {', '.join(known)}"
-            raise DataError(f"columns: no field {shown(key)}{hint}")
-        wanted = [value] if isinstance(value, str) else list(value) if isinstance(value, Sequence) else []
-        if not wanted or not all(isinstance(name, str) for name in wanted):
-            raise DataError(f"columns.{key}: must be a column's name or a list of names, got {shown(value)}")
-        checked["new_obs" if wanted == ["new_obs"] else key] = wanted
-    if (twice := doubled(slot_of(key) or key for key in checked)) is not None:
-        raise DataError(f"columns: {twice} is given twice, under two of its names; keep one")
-    return checked
 
 
 def assemble(
@@ -282,6 +289,7 @@ def assemble(
         recorded=ordered.recorded,
         words={name: (choices.words or {})[name] for name in planned.words if name in columns},
         clock=clock,
+        by_name=planned.left_by,
         signs_told=any(term.weight < 0 for term in planned.terms),
         reward_parts=parts,
     )

@@ -11,12 +11,14 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from rl_training.data.fields import EPISODE_IDS
 from rl_training.data.formats.cells import BadCellsError, numbers
 from rl_training.data.formats.clocks import DATED, NANO
 from rl_training.data.formats.digit_dates import dates_in_digits
 from rl_training.data.formats.whole_numbers import exactly
 from rl_training.errors import DataError
-from rl_training.validation import printable, shown
+from rl_training.validation import shown
+from rl_training.yaml_dialect import proposed
 
 _END = r"(?=[ T,]|$)"
 _DATES = (
@@ -152,7 +154,7 @@ def _moment(name: str, row: int, text: str, slashed: re.Pattern[str] | None) -> 
         if slashed is None and _DAY_FIRST.match(text):
             rule = f"days or months may come first, and no row tells which; {rule}"
         if _LIKE_ID.fullmatch(text):
-            rule += f"; if it tells episodes apart, columns: {{episode_ids: {printable(name)}}}"
+            rule += f"; if it tells episodes apart, columns: {proposed(EPISODE_IDS, name)}"
         raise DataError(f"column {name!r}: {shown(text)} at row {row} is neither a number nor a time; {rule}") from None
 
 
