@@ -76,10 +76,18 @@ def test_the_split_can_be_made_again(data_file: Path, tmp_path: Path, options: d
     part = "all but 0.25 of the episodes, drawn with seed 3"
     made = Provenance("log.csv", options=options, part=part, others="aside.csv")
     (run / "run.json").write_text(json.dumps({**facts, "dataset": {**facts["dataset"], KEY: made.to_json()}}))
+    policies = [{"seed": 0, "value": None, "improvement": None, "not_trusted_because": ["look ahead; smaller --gamma"]}]
+    estimate = {"step": 20, "gamma": 0.9, "policies": policies, "cautions": []}
+    estimate |= {"data": {"title": "aside.csv", "episodes": 9, "share_trained_on": 0.0}}
+    (run / "offline_evaluations.jsonl").write_text(json.dumps(estimate) + "\n")
     write_report([run], tmp_path / "page.html", with_data=False)
     told = f"rl-training data split {source} -o {data_file.name} aside.csv --held-out 0.25 --seed 3"
     page = (tmp_path / "page.html").read_text()
     assert told in " ".join(re.sub("<[^>]*>", "", page).split())
+    stands = ' (LOG.yaml: save it from <a href="#reproduce">How to reproduce</a>)' if options else ""
+    assert f"Set more episodes aside{stands}, and train anew on the others: <code" in page
+    assert '<section id="reproduce">' in page
+    assert "✗ not trusted" in page
     logs = re.findall("<summary>LOG.yaml</summary><pre><code>(.*?)</code>", page, flags=re.DOTALL)
     read = [yaml_dialect.read(unescape(text)) for text in logs]
     assert read == ([{"algo": "bc", "dataset": {"source": "file", "path": "log.csv", **options}}] if options else [])

@@ -129,7 +129,7 @@ class TestValues:
         assert found.returns is not None
         by_hand = [1 + 0.5 * 2 + 0.25 * 4, 2 + 0.5 * 4, 4.0]
         np.testing.assert_allclose(found.returns, [by_hand * 2] * 2, rtol=1e-6)
-        assert found.level_seen() == pytest.approx(10 * np.mean(by_hand))
+        assert found.level() == pytest.approx(np.mean(by_hand))
         assert not found.bootstrapped
 
     def test_values_and_td_errors_are_in_the_unit_of_the_returns(self) -> None:

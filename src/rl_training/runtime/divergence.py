@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 Metrics = Mapping[str, list[float]]
 
-_VALUES = ("critic/q_data", "critic/q_target", "actor/q", "value/mean")  # metrics that estimate a discounted return
+VALUES = ("critic/q_data", "critic/q_target", "actor/q", "value/mean")  # metrics that estimate a discounted return
 _LARGE_REWARD = 100.0  # beyond this, rewards are worth naming as a cause
 _CHUNK = 1 << 20
 _OUTSIDE = "the environment itself, whose actions were finite; such evaluations count without the seed"
@@ -168,7 +168,7 @@ class DivergenceGuard:
 
     def _absurd_value(self, metrics: Mapping[str, float]) -> str | None:
         """The largest estimate of one member in words, if it is beyond `q_factor` times what rewards can add up to."""
-        values = {name: abs(metrics[name]) for name in _VALUES if name in metrics}
+        values = {name: abs(metrics[name]) for name in VALUES if name in metrics}
         if not values:
             return None
         name = max(values, key=lambda each: values[each])

@@ -50,6 +50,8 @@ def diagnosed(runs: Sequence[RunContents], diagnostics: Sequence[RunDiagnostics]
             "<b>Distance of the policy's action to the data's</b> in the same state, root mean square over dimensions"
             " scaled to [−1, 1]; 0 is cloning."
         )
+        if len({histograms.of_random_pairs(check) for check in checks}) == 1:
+            caption += " Dashed: the mean distance between recorded actions of two states picked at random."
         caption += " Hatched: what lies beyond the axis." if any(histograms.distances_beyond(checks)) else ""
         distances = [Drawing(caption, partial(histograms.action_distances, runs, diagnostics))]
         parts.append(f"<h3>How far the policies are from the data</h3>{key(runs)}{grid(distances)}")

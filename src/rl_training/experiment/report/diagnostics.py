@@ -69,9 +69,9 @@ class ValueCheck:
             x, y = (part - part.mean(1, keepdims=True) for part in (self.values, self.returns))
             return np.asarray((x * y).sum(1) / np.sqrt((x * x).sum(1) * (y * y).sum(1)))
 
-    def level_seen(self) -> float | None:
-        """Mean of the returns on the scale the networks see, as metrics of training are."""
-        return None if self.returns is None else float(self.returns.mean()) * (self.scale or 1.0)
+    def level(self) -> float | None:
+        """Mean of the returns."""
+        return None if self.returns is None else float(self.returns.mean())
 
     def bias(self) -> FloatArray | None:
         """Mean of value minus return for each seed."""

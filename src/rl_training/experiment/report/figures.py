@@ -21,6 +21,7 @@ from rl_training.experiment.statistics import Estimate
 WIDE, NARROW = (960, 380), (420, 320)
 _MOST_LEVELS = 3  # of data, that a figure has room for
 _LEVELS_APART = 32.0  # so that their names do not overlap, above or below their lines
+_ROOM_FOR_A_LEVEL = 0.12  # of the axis, beyond its line: its name fits there
 DOTS = 500  # of a cloud
 
 
@@ -100,8 +101,9 @@ def _one_curve(
     return "".join(parts)
 
 
-def metric_curves(name: str, runs: Sequence[RunContents], levels: Mapping[int, float]) -> Drawing:
-    """One metric of these runs and what is good of it. levels: by run, the mean discounted return of its data."""
+def metric_curves(name: str, runs: Sequence[RunContents], levels: Mapping[int, float], counted: str = "") -> Drawing:
+    """One metric of these runs and what is good of it. levels: by run, the mean discounted return of its data.
+    counted: what it is counted in, a sentence of HTML."""
     meaning = MEANING.get(name, "")
     whose_level: dict[str, list[RunContents]] = {}
     for run in runs if NEAR_RETURNS in meaning else ():
@@ -114,6 +116,7 @@ def metric_curves(name: str, runs: Sequence[RunContents], levels: Mapping[int, f
     several = len(shown) > 1
     names = [text + f" ({', '.join(run.label for run in own)})" * several for text, own in whose_level.items()]
     told += f" Dashed: the mean of these, {escape(listed(names))}." if shown else ""
+    told += f" {counted}" if counted else ""
     of = {run.summary.algo or "unknown" for run in runs}
     whose = f" of {escape(of.pop())}" if name.endswith("loss") and len(of) == 1 else ""
     return Drawing(f"<code>{escape(name)}</code>{whose}{told}", lambda size: _metric(name, runs, size, shown))
@@ -126,7 +129,7 @@ def _metric(name: str, runs: Sequence[RunContents], size: Size, levels: Mapping[
     joined = np.concatenate([np.ravel(part) for band in bands for part in band])
     ends = np.nanquantile(joined, [0.005, 0.995])
     last = max(curve.steps[-1] for _, curve in curves)
-    heights = padded([ends, [*levels.values()]])
+    heights = padded([ends, [*levels.values()]], _ROOM_FOR_A_LEVEL if levels else 0.05)
     chart = Chart(size, (0, last), heights, (steps_of([run for run, _ in curves]), shortened(name)))
     named: list[float] = []
     for text, level in levels.items():

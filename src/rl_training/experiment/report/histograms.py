@@ -156,10 +156,15 @@ def distances_beyond(checks: Sequence[ActionCheck]) -> list[float]:
     return [100.0 * float((check.distances > _furthest(checks)).mean()) for check in checks]
 
 
+def of_random_pairs(check: ActionCheck) -> float:
+    """Where the line of the data's own distances stands; one line is drawn where it is the same for all."""
+    return round(check.shuffled, 4)
+
+
 def action_distances(runs: Sequence[RunContents], found: Sequence[RunDiagnostics], size: Size) -> str:
     """How far each policy is from the data's actions."""
     checks = [(run, one.actions) for run, one in zip(runs, found, strict=True) if one.actions is not None]
-    shuffled = {round(check.shuffled, 4) for _, check in checks}
+    shuffled = {of_random_pairs(check) for _, check in checks}
     most = _furthest([check for _, check in checks])
     edges = np.linspace(0.0, most, _DISTANCE_BINS + 1)
     shares = [100.0 * np.histogram(check.distances, edges)[0] / check.distances.size for _, check in checks]

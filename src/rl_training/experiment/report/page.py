@@ -275,9 +275,8 @@ def _curves(contents: Contents) -> str:
         caption += f" {over_seeds(runs)}; each point is the mean of {span(episodes) if episodes else 'its'} episodes."
         drawn = figures.learning_curves(runs, next(iter(levels)) if len(levels) == 1 else None)
         parts.append(figure(caption, drawn))
-    of_values = {found.run: found.values.level_seen() for found in contents.diagnostics if found.values is not None}
-    known = {run: level for run, level in of_values.items() if level is not None}
-    parts.append(metrics(contents.runs, known, beside_curves=bool(contents.by_environment)))
+    values = {found.run: found.values for found in contents.diagnostics if found.values is not None}
+    parts.append(metrics(contents.runs, values, beside_curves=bool(contents.by_environment)))
     return "".join(parts)
 
 

@@ -113,6 +113,11 @@ def splitting_anew(run: RunContents) -> str:
     return f"rl-training data split {source} --held-out 0.5 -o {files}"
 
 
+def where_the_log_stands(command: str) -> str:
+    """To follow words before a command that names the log's configuration, which nobody has as a file yet."""
+    return f' ({_LOG}: save it from <a href="#reproduce">How to reproduce</a>)' if _LOG in command else ""
+
+
 def _of_the_log(run: RunContents) -> str:
     """The configuration by which the log was read that the data were parted from, as it was said."""
     split = _split(run) if _splitting(run) else None

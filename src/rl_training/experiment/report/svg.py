@@ -227,11 +227,14 @@ class Chart:
         return self.line(xs, ys, css, dash)
 
     def rule_y(self, value: float, text: str, css: str = "rule") -> None:
-        """A line across at a height, its text above it at the left."""
+        """A line across at a height, its text above it at the left; below where another line runs through there."""
         y = float(self.y(value))
         left, right = self.left, self.width - self.margins.right
         self._drawn.append(f'<path class="{css}" d="M{left:.1f} {y:.1f}H{right:.1f}"/>')
-        below = y - self.margins.top < 16
+        others = [float(self.y(tick)) - y for tick, _ in self.y_ticks]
+        struck = {side: any(3 < side * other < 17 for other in others) for side in (-1, 1)}
+        room = y + 17 < self.height - self.margins.bottom
+        below = y - self.margins.top < 16 or (struck[-1] and not struck[1] and room)
         self._above.append(
             f'<text class="note" x="{left + 6:.1f}" y="{y + (13 if below else -5):.1f}">{escape(text)}</text>'
         )

@@ -11,7 +11,7 @@ from rl_training.experiment.horizon import LEAST_GAMMA, nearer_gamma
 from rl_training.experiment.metric_doubts import longer
 from rl_training.experiment.offline_doubts import MOST_BEHIND_CUTS
 from rl_training.experiment.report.contents import RunContents
-from rl_training.experiment.report.reproducing import options_of, splitting_anew
+from rl_training.experiment.report.reproducing import options_of, splitting_anew, where_the_log_stands
 from rl_training.experiment.seed_choice import seed_by_estimates
 from rl_training.experiment.stored_estimates import (
     Record,
@@ -37,7 +37,10 @@ def then(run: RunContents, record: Record, *, is_shown: bool) -> str:
         return "Train longer or otherwise, as the warning below says, then estimate again."
     if seen := share_trained_on(record):
         if any(share_trained_on(one) == 0.0 for one in run.refused):
-            more = f"Set more episodes aside, `{escape(splitting_anew(run))}`, train anew on the others"
+            command = splitting_anew(run)
+            more = (
+                f"Set more episodes aside, `{escape(command)}`{where_the_log_stands(command)}, train anew on the others"
+            )
             return f"{more}, and estimate again: those set aside were too few to tell."
         aside = "`rl-training data split` sets episodes aside; train on the others, then `rl-training evaluate NEW_RUN"
         return f"{aside} --offline --data ASIDE`."
@@ -68,7 +71,9 @@ def after_refusal(run: RunContents) -> list[tuple[str, str]]:
     few = as_number(mapping(record.get("data")).get("episodes"), 0.0) < _FEW_SET_ASIDE and behind <= MOST_BEHIND_CUTS
     told = []
     if few and share_trained_on(record) == 0.0:
-        told.append(("Set more episodes aside, and train anew on the others", escape(splitting_anew(run))))
+        command = splitting_anew(run)
+        words = f"Set more episodes aside{where_the_log_stands(command)}, and train anew on the others"
+        told.append((words, escape(command)))
     if gamma > LEAST_GAMMA:
         nearer = {**record, "gamma": nearer_gamma(gamma, steps), "asked": {}}
         told.append((f"{'Or look' if told else 'Look'} less far ahead", f"{name}{escape(options_of(run, nearer))}"))

@@ -209,7 +209,7 @@ def _of_run(run: RunContents, record: Record, shown: Shown) -> list[list[Cell]]:
         [name_cell(run), Cell.of(seed(one)), at, *_figures(one, shown, beside), Cell.of("✓ passed")] for one in sound
     ]
     if refused := [seed(policy) for policy in policies(record) if policy not in sound]:
-        found.append([name_cell(run), Cell.of(", ".join(refused)), at, *[_EMPTY] * 3, Cell.of("✗ failed")])
+        found.append([name_cell(run), Cell.of(", ".join(refused)), at, *[_EMPTY] * 3, Cell.of("✗ not trusted")])
     if len(sound) > 1:
         mean = mean_of(len(sound), len(policies(record)))
         found.append([name_cell(run), Cell.of(mean), at, *_figures(record, shown, beside), _EMPTY])
