@@ -52,7 +52,8 @@ _ELSEWHERE: dict[tuple[str, ...], str] = {
     ("algo_kwargs.critic_lr",): "qf_lr q_lr critic_learning_rate qf_learning_rate",
     ("algo_kwargs.value_lr",): "vf_lr v_lr value_learning_rate",
     ("algo_kwargs.actor_hidden", "algo_kwargs.critic_hidden", "algo_kwargs.value_hidden"): (
-        "hidden_dim hidden_dims hidden_size hidden_sizes hidden_units net_arch n_hidden layers"
+        "policy policy_kwargs network networks hidden_dim hidden_dims hidden_size hidden_sizes hidden_units net_arch"
+        " n_hidden layers"
     ),
     ("algo_kwargs.expectile",): "iql_tau",
     ("algo_kwargs.policy_delay",): "policy_freq policy_frequency update_actor_interval actor_update_freq",

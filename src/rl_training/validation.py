@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
 from rl_training.errors import ConfigError, did_you_mean
+from rl_training.paths import OF_DATA
 
 _LARGEST_FLOAT = 3.4e38  # just below the largest of float32
 
@@ -160,7 +161,9 @@ def _complaint(fault: Mapping[str, Any], place: _Place) -> str:
         case "missing":
             return "is required"
         case "union_tag_invalid":
-            return f"no {context['discriminator']} {shown(context['tag'])}; choose from {context['expected_tags']}"
+            tag, names = str(context["tag"]), re.findall(r"\w+", str(context["expected_tags"]))
+            way = _as_a_file(tag) if "file" in names else ""
+            return f"no {context['discriminator']} {shown(tag)}{way or '; choose from ' + context['expected_tags']}"
         case "union_tag_not_found":
             return f"needs {context['discriminator']}, as in source: file"
         case "greater_than" | "greater_than_equal" | "less_than" | "less_than_equal" if place.field and _allowed(
@@ -173,7 +176,8 @@ def _complaint(fault: Mapping[str, Any], place: _Place) -> str:
         case "int_parsing" | "int_type" | "int_from_float":
             return f"must be a whole number, got {shown(fault['input'])}{_otherwise(fault['input'], place.field)}"
         case "float_parsing" | "float_type":
-            return f"must be a number, got {shown(fault['input'])}{with_a_point(fault['input'])}"
+            way = with_a_point(fault["input"]) or _of_round_brackets(fault["input"], place.field)
+            return f"must be a number, got {shown(fault['input'])}{way}"
         case "bool_parsing" | "bool_type":
             return f"must be true or false, got {shown(fault['input'])}"
         case "dict_type" | "model_type" | "model_attributes_type":
@@ -212,6 +216,21 @@ def _as_a_list(given: Any) -> str:
     parts = re.findall(r"[^\s,;()\[\]]+", given) if isinstance(given, str) and len(given) <= _SHOWN else [given]
     are_numbers = parts and all(re.fullmatch(r"-?\d+(\.\d+)?", str(part)) for part in parts)
     return f"; write [{', '.join(map(str, parts))}]" if are_numbers else ""
+
+
+def _as_a_file(tag: str) -> str:
+    """What to write where the kind of a file, or a file itself, is given as the source of data."""
+    _, dot, ending = tag.rpartition(".")
+    is_file = f".{ending.lower()}" in OF_DATA
+    path = (tag if dot else f"FILE.{ending.lower()}") if is_file else ""
+    return f"; a file is source: file, with path: {shortened(path)}" if path else ""
+
+
+def _of_round_brackets(given: Any, field: FieldInfo | None) -> str:
+    """`; write [0, 10]`, of `(0, 10)` where a list may stand: Python's brackets are text in YAML."""
+    may_be = field is not None and any(typing.get_origin(part) in (list, tuple) for part in _parts(field.annotation))
+    is_meant = isinstance(given, str) and given.startswith("(") and given.endswith(")")
+    return _as_a_list(given) if may_be and is_meant else ""
 
 
 _FACTORS = {"k": 1_000, "K": 1_000, "m": 1_000_000, "M": 1_000_000}

@@ -108,7 +108,7 @@ class TestWhatElsewhereComesFirst:
     def test_data_are_asked_for_before_a_budget(self, tmp_path: Path) -> None:
         assert refusal(ConfigError, lambda: BC().learn()).startswith("dataset: is required; ")
         missing = tmp_path / "nofile.csv"
-        assert refusal(DataError, lambda: BC(dataset=missing).learn()) == f"{missing}: no such file"
+        assert refusal(DataError, lambda: BC(dataset=missing)) == f"{missing}: no such file"
 
     def test_a_budget_is_asked_for_where_there_are_data(self, data_file: Path) -> None:
         said = refusal(ConfigError, lambda: BC(dataset=data_file).learn())

@@ -223,7 +223,10 @@ class TestTraining:
         shutil.copy(data_file, tmp_path / "log.npz")
         command("train", "-c", config_file, "-q", "--set", "env_id=null", "--set", "dataset=log.npz")
         (tmp_path / "log.npz").rename(tmp_path / "moved.npz")
-        assert "log.npz: no such file" in mistake("resume", "run", "--total-timesteps", 6)
+        said = mistake("resume", "run", "--total-timesteps", 6)
+        assert "log.npz: no such file" in said
+        assert said.endswith("; where it has moved: `rl-training resume run --dataset FILE`")
+        assert "has moved" not in mistake("resume", "run", "--total-timesteps", 6, "--dataset", "none.npz")
         code, out, _ = command("resume", "run", "--total-timesteps", 6, "--dataset", "moved.npz", "-q")
         assert (code, "finished after 6 updates" in out) == (0, True)
 

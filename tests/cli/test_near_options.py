@@ -23,6 +23,9 @@ from rl_training.wording import A_REPORT_IS_HTML
         ("predict run --force", "--force"),
         ("export run --onnx", "--onnx; did you mean --format onnx?"),
         ("export run --torch", "--torch; did you mean --format torch?"),
+        ("export run -f onnx", "-f; did you mean --format?"),
+        ("init --input log.csv", "--input; data are named without: `rl-training init FILE`"),
+        ("predict run --output act.csv", "--output; it prints the actions, a list in each line: add > FILE"),
         ("evaluate run --held", "--held"),
         ("evaluate run --helpme", "--helpme"),
         ("train --hlep", "--hlep; did you mean --help?"),
@@ -31,6 +34,12 @@ from rl_training.wording import A_REPORT_IS_HTML
 )
 def test_what_was_meant(words: str, said: str, mistake: Any) -> None:
     assert mistake(*words.split()).startswith(f"error: No such option: {said} (see rl-training ")
+
+
+def test_a_command_by_the_word_that_it_is_short_for(mistake: Any) -> None:
+    assert mistake("initialise", "log.csv").startswith(
+        "error: No such command 'initialise'; did you mean `rl-training init log.csv`?"
+    )
 
 
 def test_parameters_of_an_algorithm(mistake: Any, tmp_path: Path) -> None:

@@ -197,7 +197,6 @@ class TestObservationFiles:
         ("text", "row"),
         [
             ('[["a", "b", "c"]]', 0),
-            ('{"obs": [1, 2, 3]}', 0),
             ("null", 0),
             ("[1, null, 3]", 0),
             ('[[1, 2, 3], ["1", 2, 3]]', 1),
@@ -421,8 +420,33 @@ class TestNamedColumns:
         for words in (["--obs", "x=1e400,y=9"], ["--obs", "1e400,9"], ["--obs-file", "o.csv"]):
             assert "is not finite" in mistake("predict", named, *words)
         assert "seed: 9 is not in this run" in mistake("predict", named, "--obs", "x=50,y=9", "--seed", 9)
-        noted = ["note: outside what was seen in training: x 50.0 (0.0 to 0.98), y 9 (0.0 to 4)", "note: actions are u"]
+        noted = [
+            "warning: outside what was seen in training: x 50.0 (0.0 to 0.98), y 9 (0.0 to 4)",
+            "note: actions are u",
+        ]
         assert command("predict", named, "--obs", "x=50,y=9").err.splitlines() == noted
+        assert command("predict", named, "--obs", "x=1.9,y=7.9").err.startswith("note: outside what was seen")
+        assert command("predict", named, "--obs", "x=-0.99,y=4").err.startswith("warning: outside what was seen")
+
+    def test_json_by_name(self, mistake: Any, command: Any, named: Path, run: Path, tmp_path: Path) -> None:
+        """As columns of a CSV file are: in any order, among others."""
+        (tmp_path / "o.json").write_text('[{"y": 2, "who": "KB", "x": 0.5}, {"x": 0.1, "y": 3}]')
+        expected = command("predict", named, "--obs", "0.5,2", "--obs", "0.1,3").out
+        assert command("predict", named, "--obs-file", "o.json").out == expected
+        (tmp_path / "o.json").write_text('{"y": 2, "x": 0.5}')
+        assert command("predict", named, "--obs-file", "o.json").out == expected.splitlines()[0] + "\n"
+        for text, said in (
+            ('{"y": null, "x": 0.5}', "row 0: column 'y' must be one number, got null; a policy acts on numbers alone"),
+            ('[{"y": 2, "x": 1}, {"y": "2", "x": 1}]', "row 1: column 'y' must be one number, got '2'"),
+            ('[{"y": 2, "x": 1}, {"y": true, "x": 1}]', "row 1: column 'y' must be one number, got True"),
+            ('{"y": 2}', "row 0: lacks x; the policy sees x, y"),
+            ('[{"y": 2, "x": 1}, [1, 2]]', "row 1: must be an object as the others are, got [1, 2]"),
+            ("[1, null]", "row 0: values must be numbers, got null; a policy acts on numbers alone"),
+        ):
+            (tmp_path / "o.json").write_text(text)
+            assert mistake("predict", named, "--obs-file", "o.json").startswith(f"error: --obs-file o.json: {said}")
+        (tmp_path / "o.json").write_text('{"obs": [1, 2, 3]}')
+        assert "this policy knows no names; give lists of numbers" in mistake("predict", run, "--obs-file", "o.json")
 
     def test_a_run_that_starts_from_it_has_the_same_order(self, named: Path, tmp_path: Path) -> None:
         columns = {"obs": ["y", "x"], "actions": "u", "rewards": "r", "terminations": "crashed"}

@@ -72,6 +72,10 @@ class TestOffline:
         make_run("scored", last=-100.0)
         assert names(command, "--sort", "score") == ["scored", "b", "a"]
 
+    def test_nothing_is_said_of_columns_without_a_number(self, command: Any) -> None:
+        make_run("a", last=None, dataset={"source": "file", "path": "log.csv", "rewards_are": "costs"})
+        assert "lower is better" not in command("runs").out
+
     def test_costs_are_shown_as_costs_where_all_are(self, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("COLUMNS", "140")
         costs = {"source": "file", "path": "log.csv", "rewards_are": "costs"}

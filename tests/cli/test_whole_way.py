@@ -98,7 +98,7 @@ def test_from_a_log_to_a_file_to_ship(command: Any, mistake: Any, tmp_path: Path
     _, out, err = command("predict", "fleet", "--obs", "50,7")
     assert len(json.loads(out)) == 1
     told = err.splitlines()
-    assert told[0].startswith("note: outside what was seen in training: Battery 7 (0.3 ")
+    assert told[0].startswith("warning: outside what was seen in training: Battery 7 (0.3 ")
     assert told[1:] == ["note: actions are Throttle"]
     just_outside = command("predict", "fleet", "--obs", "50,1.00001").err.splitlines()[0]
     assert just_outside.endswith("Battery 1.00001 (0.3 to 1)")

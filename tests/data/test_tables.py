@@ -84,6 +84,7 @@ class TestMapping:
     @pytest.mark.parametrize(
         ("changes", "complaint"),
         [
+            ({"timestamp": "x"}, "columns: no field 'timestamp'; did you mean 'step'?"),
             ({"obss": "x"}, "columns: no field 'obss'; did you mean 'obs'?"),
             ({"obs": ["x", "z"]}, "columns.obs: no column 'z'; the data have run, x, y, u, r, end"),
             ({"terminations": "ends"}, "columns.terminations: no column 'ends'; did you mean 'end'?"),

@@ -233,6 +233,7 @@ class TestReading:
             ("batch", "algo_kwargs.batch_size"), ("discount", "algo_kwargs.gamma"), ("tau", "algo_kwargs.tau"),
             ("n_critics", "algo_kwargs.n_critics"), ("iql_tau", "algo_kwargs.expectile"), ("epochs", "n_epochs"),
             ("learning_rate", "algo_kwargs.actor_lr' or 'algo_kwargs.critic_lr' or 'algo_kwargs.value_lr"),
+            ("policy", "algo_kwargs.actor_hidden' or 'algo_kwargs.critic_hidden' or 'algo_kwargs.value_hidden"),
             ("normalize", "transforms.normalise_observations"), ("use_gpu", "device"), ("exp_name", "name"),
         ],
     )  # fmt: skip
@@ -389,6 +390,7 @@ class TestChecks:
                 "algo_kwargs.lr_schedule.actor.kind: must be 'constant', 'linear' or 'cosine', got 'linaer'",
             ),
             ({"algo": "cqll"}, "algo: no algorithm 'cqll'; did you mean 'cql'?"),
+            ({"algo": "d3rlpy.algos.IQL"}, "algo: no algorithm 'd3rlpy.algos.IQL'; did you mean 'iql'?"),
             ({"engine": "compild"}, "engine: must be 'auto', 'eager' or 'compiled', got 'compild'"),
             ({"device": "gpu"}, "device: must be auto, cpu, cuda or cuda:N, got 'gpu'"),
             ({"seed": [0, 1, 0]}, "seed: must be one or more distinct seeds"),
@@ -439,6 +441,19 @@ class TestChecks:
         assert message.startswith("dataset")
         assert "'scriptd'" in message
         assert "'scripted', 'random', 'file'" in message
+
+    @pytest.mark.parametrize(
+        ("source", "path"), [("csv", "FILE.csv"), ("dryer log.csv", "dryer log.csv"), ("Parquet", "FILE.parquet")]
+    )
+    def test_a_file_as_the_source(self, source: str, path: str) -> None:
+        said = f"no 'source' {source!r}; a file is source: file, with path: {path}"
+        assert said in refusal(dataset={"source": source})
+
+    def test_bounds_in_round_brackets(self) -> None:
+        section = {"source": "file", "path": "log.csv", "action_high": 3}
+        said = refusal(dataset={**section, "action_low": "(0, 10)"})
+        assert "dataset.action_low: must be a number, got '(0, 10)'; write [0, 10]" in said
+        assert refusal(algo_kwargs={"actor_lr": "(0, 1)"}).endswith("must be a number, got '(0, 1)'")
 
     def test_a_missing_source_of_data(self) -> None:
         assert refusal(dataset={"size": 5}) == "dataset: needs 'source', as in source: file"
@@ -516,7 +531,12 @@ def test_other_ways_to_write_ten_thousand(written: str, tmp_path: Path) -> None:
     [
         (100, 0, "action_low 100 must be below action_high 0"),
         ([0, 3], [1, 2], "action_low 3 must be below action_high 2 in column 1"),
-        ([0, 0], [1, 1, 1], "action_low has 2 numbers and action_high 3; give one for each action"),
+        ([0, 0], [1, 1, 1], "action_low has 2 numbers and action_high 3; give one for each action$"),
+        (
+            [100, 0, 100, 0],
+            [1, 1],
+            r"action_low has 4 numbers and action_high 2; .* each action, decimals with a point \(0.5, not 0,5\)",
+        ),
     ],
 )
 def test_bounds_the_wrong_way_round_need_no_data_to_be_refused(low: Any, high: Any, message: str) -> None:

@@ -86,7 +86,9 @@ def test_losses_of_different_algorithms_are_not_on_one_axis(page: str) -> None:
     losses = [found[1] for text in told if (found := re.search(r" actor/loss of (\w+): ", text))]
     assert losses == ["iql", "td3_bc", "bc"]
     (values,) = [text for text in told if " critic/q_data: " in text]
-    level = re.search(r"settle near the discounted returns of the data, .* Dashed: the mean of these, (.*)\. In units of", values)
+    level = re.search(
+        r"settle near the discounted returns of the data, .* Dashed: the mean of these, (.*)\. In units of", values
+    )
     assert level is not None
     assert f">data: {re.split(r'[ ,]', level[1])[0]}<" in page
 

@@ -28,6 +28,26 @@ def test_long_texts(text: str, told: str) -> None:
     assert way_out(text, f"at line {LONG} (found unexpected end of stream)").startswith(told)
 
 
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("load dry=termination", "write line 2 `load dry=termination` as `load dry: termination`"),
+        ("seed = 3", "write line 2 `seed = 3` as `seed: 3`"),
+        ("actions:', ['Gas', 'Damper']", "line 2 `actions:', ['Gas', 'Damper']`: look at its quotes and brackets"),
+        ("actions:[Gas, Damper]", "write line 2 `actions:[Gas, Damper]` as `actions: [Gas, Damper]`"),
+    ],
+)
+def test_what_is_proposed_can_be_read(line: str, told: str) -> None:
+    assert way_out(f"a: b\n{line}\nc: d", "at line 3 (could not find expected ':')") == f"; {told}"
+
+
+@pytest.mark.parametrize("value", ["[abs(Moisture [%] - 4)]", "`x`", "@home"])
+def test_signs_that_begin_no_value(value: str) -> None:
+    with pytest.raises(ValueError, match="cannot start any token") as error:
+        yaml_dialect.read(f"rewards: {value}")
+    assert way_out(f"rewards: {value}", str(error.value)).startswith("; a text with such a sign stands in quotes")
+
+
 def test_a_number_to_the_base_of_sixty_is_not_multiplied_out(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError

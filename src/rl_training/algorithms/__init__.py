@@ -59,7 +59,9 @@ def paper(name: str) -> str | None:
 def require(name: str) -> None:
     """Refuse a name that is no algorithm's."""
     if name not in find():
-        raise ConfigError(f"algo: no algorithm {shown(name)}{other_family(name) or did_you_mean(name, find())}")
+        last = re.split(r"[./]", name)[-1] if isinstance(name, str) else name  # of `d3rlpy.algos.IQL`
+        hint = other_family(name) or other_family(last) or did_you_mean(str(last), find())
+        raise ConfigError(f"algo: no algorithm {shown(name)}{hint}")
 
 
 # Algorithms of other families -> what here serves the same purpose, and why those are not here.

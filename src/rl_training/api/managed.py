@@ -307,6 +307,8 @@ def _read_dataset(dataset: Dataset | None) -> tuple[TransitionDataset | None, An
     if dataset is None or isinstance(dataset, TransitionDataset):
         return dataset, None
     if isinstance(dataset, str | Path):
+        if not str(dataset).startswith(MINARI_PREFIX):
+            require_file(dataset)  # a path that is mistyped is told of here and now, as every other mistake is
         return None, {"source": "file", "path": str(dataset)}
     is_section = isinstance(dataset, Mapping) and "source" in dataset
     return (None, dict(dataset)) if is_section else (TransitionDataset.from_dict(dataset), None)

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from rl_training.cli.named_observations import by_names
 from rl_training.cli.observed_columns import (
     by_number,
     by_their_names,
@@ -40,7 +41,7 @@ from rl_training.data.formats.words import as_number, key_of, with_told
 from rl_training.environments import NamedColumn
 from rl_training.errors import DataError
 from rl_training.validation import shown
-from rl_training.wording import amount
+from rl_training.wording import NO_VALUE, amount
 
 SUFFIXES = (".csv", ".tsv", ".npy", ".npz", ".json")
 
@@ -61,6 +62,8 @@ def read_observations(path: Path, columns: Sequence[NamedColumn] = (), missing: 
         match path.suffix:
             case ".json":
                 rows = json.loads(_text(path))
+                if (named := by_names(rows, columns)) is not None:
+                    return named, []
                 _require_numbers(rows)
             case ".csv" | ".tsv":
                 return _read_csv(path, columns, missing)
@@ -92,7 +95,8 @@ def _require_numbers(value: Any) -> None:
     for number, row in enumerate(value if several else [value]):
         for entry in row if isinstance(row, list) else [row]:
             if isinstance(entry, bool) or not isinstance(entry, int | float):
-                raise DataError(f"row {number}: values must be numbers, got {shown(entry)}")
+                told = f"null; {NO_VALUE}" if entry is None else shown(entry)
+                raise DataError(f"row {number}: values must be numbers, got {told}")
 
 
 def _read_npz(path: Path, known: Sequence[NamedColumn]) -> _Read:

@@ -40,6 +40,8 @@ _COMMANDS = {
     "continue": "resume",
     "benchmark": "bench",
     "version": "--version",
+    "initialise": "init",
+    "initialize": "init",
     "?": "--help",
 }
 _BESIDE_ANOTHER = ("compare", "diff", "vs")
@@ -66,6 +68,7 @@ _OF_COMMANDS = {
     "train": dict.fromkeys(("-o", "--output", "--out"), _NAMED),
     "init": {
         **dict.fromkeys(("-c", "--config"), "the configuration to write is -o FILE.yaml"),
+        **dict.fromkeys(("--input", "--data", "--file", "-i"), "data are named without: `rl-training init FILE`"),
         "--columns": "which column holds what is said in the configuration that it writes, dataset.columns",
     },
     **{name: {"--set": _IN_CONFIG} for name in ("check", "split")},
@@ -82,13 +85,19 @@ _OF_COMMANDS = {
         "--format": A_REPORT_IS_HTML,
         **dict.fromkeys(("--seed", "--seeds"), "a report shows all seeds of a run"),
     },
-    **{name: {"-c": _A_RUN, "--config": _A_RUN} for name in ("resume", "export", "predict", "push", "finetune")},
+    **{name: {"-c": _A_RUN, "--config": _A_RUN} for name in ("resume", "push", "finetune")},
+    "export": {
+        "-c": _A_RUN,
+        "--config": _A_RUN,
+        **dict.fromkeys(("-f", "--type"), "did you mean --format?"),
+    },
     "predict": {
         "-c": _A_RUN,
         "--config": _A_RUN,
         "--time": "the time is given by its name in the data: --obs NAME=VALUE,TIME=2024-06-01T12:00",
         "--deterministic": "leave it out: that is what is done unless there is --stochastic",
         "--json": "leave it out: what is printed is JSON",
+        **dict.fromkeys(("-o", "--output", "--out"), "it prints the actions, a list in each line: add > FILE"),
     },
 }
 

@@ -109,7 +109,8 @@ def _about(scores: Sequence[str], shown: Shown, found: Sequence[RunSummary]) -> 
     marks = [_DISCOUNT] if any(_discount(run) for run in found) else []
     marks += [_OWN_DATA] if any(run.offline_trained_on for run in found) else []
     about += [f"  {'; '.join(marks)}"] if marks else []
-    return [*about, f"{', '.join(scores)}: costs, lower is better"] if shown.costs else about
+    are_some = any(getattr(run, name) is not None for run in found for name in scores)
+    return [*about, f"{', '.join(scores)}: costs, lower is better"] if shown.costs and are_some else about
 
 
 def _cells(run: RunSummary, shown: Shown) -> dict[str, str]:

@@ -21,19 +21,21 @@ from rl_training.data.formats.places import expand
 from rl_training.data.formats.siblings import alike_beside
 from rl_training.data.generation import generate_random_dataset
 from rl_training.data.provenance import KEY, Provenance, set_aside
-from rl_training.errors import ConfigError, RLTrainingError
+from rl_training.errors import ConfigError, DataError, RLTrainingError
 from rl_training.experiment import manager
 from rl_training.experiment.config import apply_override, read_config, to_yaml
 from rl_training.experiment.costs import Shown, shown_of
 from rl_training.experiment.curves import draw_learning_curve
 from rl_training.experiment.metric_doubts import longer
-from rl_training.paths import in_shell
+from rl_training.paths import in_shell, is_there
 from rl_training.plain_console import plain_console
+from rl_training.run_places import find_run
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.console import ConsoleProgress
 from rl_training.runtime.loop import Loop
 from rl_training.runtime.parts import TrainResult
+from rl_training.runtime.run_description import read_plain_config
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.signals import EXIT_CODES, CutOffError
 from rl_training.runtime.trackers import sections, with_trackers
@@ -113,7 +115,18 @@ def resume(
     except manager.FinishedError as error:
         command = f"rl-training resume {in_shell(run)} --total-timesteps {2 * error.done}"
         raise ConfigError(f"{error}, such as `{command}`") from None
+    except DataError as error:
+        moved = data_file is None and _lost_data(run)
+        way = f"; where it has moved: `rl-training resume {in_shell(run)} --dataset FILE`" if moved else ""
+        raise DataError(f"{error}{way}") from error
     _report(result, console)
+
+
+def _lost_data(run: Path) -> bool:
+    """Whether nothing lies where a run's data lay any more."""
+    section = read_plain_config(find_run(run)).get("dataset")
+    path = section.get("path") if isinstance(section, Mapping) else None
+    return isinstance(path, str) and not is_there(expand(path))
 
 
 def finetune(

@@ -29,7 +29,7 @@ from rl_training.errors import ConfigError, DataError
 from rl_training.experiment.manager import LoadedPolicy, load_policy
 from rl_training.paths import in_shell
 from rl_training.validation import printable
-from rl_training.wording import amount, readable
+from rl_training.wording import WARNING, amount, notice_line, readable
 
 
 def predict(run: Path, texts: list[str], file: Path | None, which: str, seed: int | None, *, stochastic: bool) -> None:
@@ -40,7 +40,7 @@ def predict(run: Path, texts: list[str], file: Path | None, which: str, seed: in
             + ("" if texts else _such_as(run, which))
         )
     worded = any("=" in text or re.search(r"[^\W\d_eE]", text) for text in texts)
-    named = (file is not None and file.suffix in (".csv", ".tsv", ".npz")) or worded
+    named = (file is not None and file.suffix in (".csv", ".tsv", ".npz", ".json")) or worded
     policy = load_policy(run, which) if named else None
     known = () if policy is None else policy.checkpoint.spaces.obs_columns
     notes: list[str] = []  # told once nothing is refused any more: a refusal is one line
@@ -69,7 +69,7 @@ def predict(run: Path, texts: list[str], file: Path | None, which: str, seed: in
     chosen = policy.seed_choice.told if seed is None and policy.seed_choice.evident else []
     tell_stopped(policy)
     for note in (*chosen, *notes, *_about_names(rows, spaces)):
-        tell(f"note: {note}", err=True)
+        tell(notice_line(note), err=True)
     for action in actions:
         # float32 by way of text: 0.3, not 0.30000001192092896
         tell(json.dumps([float(str(value)) for value in action]))
@@ -83,16 +83,19 @@ def _such_as(run: Path, which: str) -> str:
 
 
 def _about_names(observations: Any, spaces: Spaces) -> Iterator[str]:
-    """What the numbers printed are, and which of those given were never seen in training."""
+    """What the numbers printed are, and which of those given were never seen in training; a warning where one is
+    further out than all that was seen is wide."""
     if observations.ndim == 2 and observations.shape[1] == len(spaces.obs_columns):
-        outside = []
+        outside, is_far = [], False
         for values, column in zip(observations.T, spaces.obs_columns, strict=True):
             rounding = 1e-6 * max(abs(column.low), abs(column.high))  # the data are held as float32
             if (wrong := values[(values < column.low - rounding) | (values > column.high + rounding)]).size:
                 given, low, high = _told_apart(float(wrong[0]), column.low, column.high)
                 outside.append(f"{printable(column.name)} {given} ({low} to {high})")
+                room = max(column.high - column.low, rounding)
+                is_far |= bool(((wrong < column.low - room) | (wrong > column.high + room)).any())
         if outside:
-            yield f"outside what was seen in training: {first_of(outside)}"
+            yield f"{WARNING if is_far else ''}outside what was seen in training: {first_of(outside)}"
     if are_names(column.name for column in spaces.action_columns):
         yield f"actions are {listed(column.name for column in spaces.action_columns)}"
 

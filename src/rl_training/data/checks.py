@@ -266,8 +266,10 @@ def require_order(low: npt.ArrayLike, high: npt.ArrayLike) -> None:
     """Refuse bounds of actions (each a scalar or `[A]`) that leave nothing between them."""
     ends = np.atleast_1d(np.asarray(low, dtype=np.float64)), np.atleast_1d(np.asarray(high, dtype=np.float64))
     if 1 not in map(len, ends) and len(ends[0]) != len(ends[1]):
+        few, many = sorted(map(len, ends))
+        way = ", decimals with a point (0.5, not 0,5)" if many == 2 * few else ""
         raise DataError(
-            f"action_low has {len(ends[0])} numbers and action_high {len(ends[1])}; give one for each action"
+            f"action_low has {len(ends[0])} numbers and action_high {len(ends[1])}; give one for each action{way}"
         )
     least, most = np.broadcast_arrays(*ends)
     for column in np.flatnonzero(~(least < most)).tolist():

@@ -8,21 +8,27 @@ from typing import NamedTuple
 
 from rl_training.experiment.yaml_lines import Line, Scanner
 from rl_training.validation import printable
-from rl_training.yaml_dialect import NO_BLANK, ODD_BLANKS
+from rl_training.yaml_dialect import NO_BLANK, ODD_BLANKS, read
 
 # What to do about some of the parser's complaints.
 _WAYS = {
     r"'\t'": "; indent with blanks, not with tabs",
+    "that cannot start any token": (
+        "; a text with such a sign stands in quotes, the closing one too: 'abs(Moisture [%] - 4)', ['Moisture [%]']"
+    ),
     "got '['": "; names with brackets stand in quotes: ['TI-101 [°C]', PI-205]",
 }
 _PLAIN = "; each key is followed by a colon and a blank, and stands in its own line"
 _KEY = re.compile(r"^([^\s:#\[\]{}'\"][^:#\[\]{}]*):(?=\s|$)\s*(.*)$")
 _NEARLY = (  # how a key is written wrongly, and how it is meant
-    (re.compile(r"^(\w+) *= *(\S.*)$"), "{0}: {1}"),
+    (re.compile(r"^([^\s:=#,\[\]{}'\"][^:=#,\[\]{}'\"]*)=\s*(\S.*)$"), "{0}: {1}"),
     (re.compile(r"^(\w+):(\S.*)$"), "{0}: {1}"),
     (re.compile(r"^(\w+) +([^\s:]+)$"), "{0}: {1}"),
     (re.compile(r"^(\w+)()$"), "{0}:"),
 )
+
+
+_SIGNS = frozenset("'\"[]{}&*!|>%@`,#?")  # that mean something in a value
 
 
 class _Fault(NamedTuple):
@@ -61,7 +67,8 @@ def _faults(lines: Sequence[str]) -> Iterator[_Fault]:
             yield from _misplaced(line, above)
             above = [*(other for other in above if other.indent < line.indent), line]
         elif (meant := _meant(line.text)) is not None:
-            yield _Fault(line.number, f"write {line.shown} as `{printable(meant)}`")
+            way = f"write {line.shown} as `{printable(meant)}`"
+            yield _Fault(line.number, way if _reads_alone(meant) else f"{line.shown}: look at its quotes and brackets")
     yield from _not_closed(scanner)
 
 
@@ -106,4 +113,16 @@ def _misplaced(line: Line, above: Sequence[Line]) -> Iterator[_Fault]:
 
 def _meant(text: str) -> str | None:
     matches = ((pattern.match(text), form) for pattern, form in _NEARLY)
-    return next((form.format(*found.groups()) for found, form in matches if found is not None), None)
+    every = (form.format(*map(str.rstrip, found.groups())) for found, form in matches if found is not None)
+    return next(every, None)
+
+
+def _reads_alone(line: str) -> bool:
+    """Whether a line that is to be proposed is YAML, one key with a value. Of words alone it is."""
+    if not _SIGNS.intersection(line):
+        return True
+    try:
+        value = read(line)
+    except ValueError:
+        return False
+    return isinstance(value, dict) and len(value) == 1

@@ -13,6 +13,7 @@ from rl_training.errors import ColumnsError, DataError, did_you_mean
 from rl_training.reading_choices import Choices
 from rl_training.validation import shown
 
+_TIMES = ("timestamp", "timestamps", "time", "times", "date", "dates", "datetime", "timestep", "timesteps", "t")
 _MOST_PATTERNS = 200  # of one field, each held against every name
 
 
@@ -27,6 +28,7 @@ def checked_mapping(columns: Columns | None) -> dict[str, list[str]]:
         if key not in (STEP, END_REASONS) and key not in FIELD_OF:
             known = [*FIELD_ALIASES, STEP, END_REASONS]
             meant = "; did you mean 'obs'?" if str(key).lower() in ("state", "states", "s") else ""
+            meant = f"; did you mean {STEP!r}?" if str(key).lower() in _TIMES else meant
             if key in Choices.__annotations__:
                 meant = f"; {key} is an option of dataset: it stands beside columns, not inside: indent it like columns"
             hint = meant or did_you_mean(str(key), known) or f"; fields are {', '.join(known)}"
