@@ -11,7 +11,9 @@ import numpy.typing as npt
 import pytest
 
 from real_data import REAL, needs_real_data
+from rl_training.data.formats import whole_columns
 from rl_training.data.formats.clocks import DATED
+from rl_training.data.formats.peek import peek
 from rl_training.data.formats.raw import RawData
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.errors import DataError
@@ -155,6 +157,30 @@ def test_texts_of_hdf5(kind: str, tmp_path: Path) -> None:
     told = rf"two: holds texts of shape \({ROWS}, 2\); where texts are read, it is one for each row"
     with pytest.raises(DataError, match=told):
         TransitionDataset.load(tmp_path / "log.h5", columns={"end_reasons": "two"}, **said)
+
+
+@pytest.mark.parametrize("name", ["log.npz", "log.h5"])
+def test_a_first_look_takes_them_for_plain(name: str, tmp_path: Path) -> None:
+    """What is guessed of a file goes by columns with one value each."""
+    seen = []
+    texts = np.where(LAST, "end", "").astype("S3")
+    for place, made in enumerate((by_flags() | {"why": texts}, in_columns(by_flags() | {"why": texts}))):
+        path = tmp_path / str(place) / name
+        path.parent.mkdir()
+        if name == "log.npz":
+            np.savez(path, allow_pickle=False, **made)
+        else:
+            with h5py.File(path, "w") as file:
+                for key, values in made.items():
+                    file[key] = values
+        seen.append(peek(path, 20))
+        assert whole_columns.texts_of(path, path.suffix.replace(".h5", ".hdf5")[1:], ["why"])["why"].keys() == {
+            "",
+            "end",
+        }
+    plain, columns = seen
+    assert plain.episodes == columns.episodes == len(LENGTHS)
+    assert {key: a.shape for key, a in plain.columns.items()} == {key: a.shape for key, a in columns.columns.items()}
 
 
 class TestRecords:
