@@ -31,8 +31,8 @@ _MOST_FLAGS = 10**7  # rows of a table whose flags are counted
 
 @dataclass(frozen=True)
 class Peek:
-    """columns: the first rows of each, `[K]` or, of more than one value, `[K, W]`; numbers, or text as objects. A format
-    that names its own fields (Minari, column directories) has none. rows, episodes: none where they are not told
+    """columns: the first rows of each, `[K]` or, of more than one value, `[K, W]`; numbers, or text as objects. A
+    format that names its own fields (Minari, column directories) has none. rows, episodes: none where they are not told
     cheaply."""
 
     kind: str
