@@ -38,6 +38,10 @@ class ColumnsError(DataError):
         self.advice = advice
 
 
+class ReadingError(ConfigError, DataError):
+    """What a caller says of how data are read is wrong: an option, that the data are not understood without."""
+
+
 class EnvironmentUnsupportedError(RLTrainingError):
     """An environment is unknown or has spaces this package does not train on."""
 

@@ -24,6 +24,9 @@ Ending: TypeAlias = Literal["termination", "truncation", "ongoing"]  # what a te
 EndReasons: TypeAlias = Mapping[str, Ending]  # by text
 Words: TypeAlias = Mapping[str, Mapping[str, float]]  # numbers that words stand for, by column and by word
 AtTermination: TypeAlias = float | Mapping[str, float]  # added to the reward of a termination: of all, or by reason
+Refused: TypeAlias = Literal[  # errors of `data check` that data may be trained on in spite of
+    "flags.two-rows", "flags.overlap", "successors.copied", "successors.reset", "values.resolution"
+]
 Side: TypeAlias = float | Sequence[float]  # the smallest or largest action: of all dimensions, or of each
 
 SIGNS_OF_REWARDS = "costs (lower is better) or rewards (higher is better)"
@@ -93,13 +96,6 @@ def is_said(choice: Any) -> bool:
     return choice is not None
 
 
-def checked_each(each: Any) -> EpisodeEach | None:
-    """What of the calendar is an episode, or a refusal."""
-    if each is not None:
-        _require_one("episode_each", each, get_args(EpisodeEach))
-    return cast(EpisodeEach | None, each)
-
-
 def checked_periods(periods: Any) -> tuple[Period, ...]:
     """The periods whose time is observed, each once, or a refusal; one may stand without a list."""
     given = [periods] if isinstance(periods, str) else list(periods or ())
@@ -108,6 +104,14 @@ def checked_periods(periods: Any) -> tuple[Period, ...]:
     if len(set(given)) < len(given):
         raise ConfigError("observe_time: names a period twice; keep one")
     return cast(tuple[Period, ...], tuple(given))
+
+
+def checked_codes(codes: Iterable[Any]) -> tuple[Refused, ...]:
+    """The codes of errors to train in spite of, or a refusal."""
+    given = tuple(codes)
+    for code in given:
+        _require_one("accepting", code, get_args(Refused))
+    return cast(tuple[Refused, ...], given)
 
 
 def checked_missing_words(given: Any) -> tuple[str, ...]:
@@ -124,19 +128,6 @@ def checked_missing_words(given: Any) -> tuple[str, ...]:
 
 
 def _require_one(option: str, word: Any, known: Sequence[str]) -> None:
-    if word not in known:
-        raise ConfigError(f"{option}: {word!r} is not known{did_you_mean(str(word), known)}")
-
-
-def apart(said: Choices) -> tuple[TableChoices, Understanding]:
-    """What is said of a table's cells and rows, and the rest."""
-    of_table = TableChoices(
-        said.get("end_reasons"),
-        checked_missing_words(said.get("missing_words", ())),
-        said.get("duplicates", AS_IT_STANDS.duplicates),
-        said.get("words"),
-        checked_each(said.get("episode_each")),
-        checked_periods(said.get("observe_time", ())),
-    )
-    names = Understanding.__annotations__
-    return of_table, cast(Understanding, {name: choice for name, choice in said.items() if name in names})
+    if not isinstance(word, str) or word not in known:  # an array cannot be looked for
+        meant = did_you_mean(word if isinstance(word, str) else "", known)
+        raise ConfigError(f"{option}: {shown(word)} is not known{meant}")

@@ -14,7 +14,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
-from rl_training.errors import ConfigError, did_you_mean
+from rl_training.errors import ConfigError, closest, did_you_mean
 from rl_training.paths import OF_DATA
 
 _LARGEST_FLOAT = 3.4e38  # just below the largest of float32
@@ -30,8 +30,9 @@ class Section(BaseModel):
     def _true_is_not_one(cls, values: Any) -> Any:
         for name, value in values.items() if isinstance(values, Mapping) else ():
             if isinstance(value, bool) and name in cls.model_fields and cls.model_fields[name].annotation is not bool:
-                is_text = str in _parts(cls.model_fields[name].annotation)
-                way = "; yes, no, on, off, true and false stand in quotes where they are text" if is_text else ""
+                annotation = cls.model_fields[name].annotation
+                way = "; yes, no, on, off, true and false stand in quotes where they are text"
+                way = way if str in _parts(annotation) else _words_of(annotation)
                 raise ValueError(f"{name}: must not be {str(value).lower()}{way}")
         return values
 
@@ -191,6 +192,10 @@ def _complaint(fault: Mapping[str, Any], place: _Place) -> str:
         case "path_type":
             how = ", but is empty" if fault["input"] is None else f", got {shown(fault['input'])}"
             return f"must be the path of a file or folder{how}"
+        case "literal_error" if isinstance(fault["input"], str):
+            close = closest(fault["input"], re.findall(r"'([^']*)'", context["expected"]))
+            meant = "" if close is None else f"; did you mean {close!r}?"
+            return f"must be {context['expected']}, got {shown(fault['input'])}{meant}"
         case "string_too_short":
             return f"must not be empty, got {shown(fault['input'])}"
         case "too_short":
@@ -317,6 +322,12 @@ def _bound(value: float) -> str:
 def _parts(annotation: Any) -> tuple[Any, ...]:
     """An annotation, or the branches of a union."""
     return typing.get_args(annotation) or (annotation,)
+
+
+def _words_of(annotation: Any) -> str:
+    """`; choose from keep, d4rl`, where a field takes but a few words."""
+    branches = [part for part in (annotation, *_parts(annotation)) if typing.get_origin(part) is typing.Literal]
+    return f"; choose from {', '.join(map(str, typing.get_args(branches[0])))}" if branches else ""
 
 
 def _allowed(field: FieldInfo) -> str:

@@ -348,7 +348,10 @@ def test_defaults() -> None:
 @pytest.mark.parametrize(
     ("knobs", "message"),
     [
-        ({"advantage_type": "median"}, "algo_kwargs.advantage_type: must be 'mean' or 'max', got 'median'"),
+        (
+            {"advantage_type": "median"},
+            "algo_kwargs.advantage_type: must be 'mean' or 'max', got 'median'; did you mean 'mean'?",
+        ),
         ({"weight_type": "softmax"}, "algo_kwargs.weight_type: must be 'binary' or 'exp', got 'softmax'"),
         ({"beta": 0.0}, "algo_kwargs.beta: must be above 0, got 0.0"),
         ({"n_action_samples": 0}, "algo_kwargs.n_action_samples: must be at least 1, got 0"),

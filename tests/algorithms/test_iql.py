@@ -281,7 +281,8 @@ def test_defaults_are_the_authors_for_mujoco() -> None:
         ({"expectil": 0.7}, "algo_kwargs.expectil: no such option; did you mean 'expectile'?"),
         (
             {"lr_schedule": {"actor": {"kind": "cosin"}}},
-            "algo_kwargs.lr_schedule.actor.kind: must be 'constant', 'linear' or 'cosine', got 'cosin'",
+            "algo_kwargs.lr_schedule.actor.kind: must be 'constant', 'linear' or 'cosine', got 'cosin'"
+            "; did you mean 'cosine'?",
         ),
         (
             {"lr_schedule": {"actor": {"wramup": 3}}},

@@ -326,7 +326,7 @@ def test_defaults_are_the_authors_for_mujoco() -> None:
         ({"critic_bc_weight": -0.1}, "algo_kwargs.critic_bc_weight: must be at least 0, got -0.1"),
         ({"actor_q_weight": -1}, "algo_kwargs.actor_q_weight: must be at least 0, got -1"),
         ({"actor_reduce": "mean"}, "algo_kwargs.actor_reduce: must be 'min' or 'first', got 'mean'"),
-        ({"layer_norm": True}, "algo_kwargs.layer_norm: must not be true"),
+        ({"layer_norm": True}, "algo_kwargs.layer_norm: must not be true; choose from none, pre, post"),
         ({"policy_delay": 0}, "algo_kwargs.policy_delay: must be at least 1, got 0"),
         ({"critic_bc_weight": float("inf")}, "algo_kwargs.critic_bc_weight: must be a finite number, got inf"),
         ({"actor_bc_wieght": 0.1}, "algo_kwargs.actor_bc_wieght: no such option; did you mean 'actor_bc_weight'?"),

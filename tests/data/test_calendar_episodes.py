@@ -134,7 +134,10 @@ class TestEpisodeEach:
     @pytest.mark.parametrize(
         ("said", "fault"),
         [
-            ({"episode_each": "days"}, "episode_each: 'days' is not known; did you mean 'day'?"),
+            (
+                {"episode_each": "days"},
+                "episode_each: must be 'hour', 'day', 'week' or 'month', got 'days'; did you mean 'day'?",
+            ),
             ({"observe_time": ["month"]}, "observe_time: 'month' is not known; choose from day, week, year"),
             ({"observe_time": ["day", "day"]}, "observe_time: names a period twice; keep one"),
         ],

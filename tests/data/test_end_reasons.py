@@ -312,13 +312,9 @@ class TestBounds:
         given = {**table(), "done": np.zeros(10)}
         for low, high, complaint in (
             ([0, 0], [1, 1], "action_low: has 2 values, and actions have 1 column; give one for each"),
-            (1.0, 1.0, "action_low: 1 must be below action_high, 1 (column 0)"),
+            (1.0, 1.0, "action_low 1 must be below action_high 1"),
             (0.0, None, "action_low and action_high are given together or not at all"),
-            (
-                "a",
-                1.0,
-                "action_low: must be a number that float32 holds (at most 3.3e+38), or one for each of the 1 action",
-            ),
+            ("a", 1.0, "action_low: must be a number, got 'a'"),
         ):
             assert refusal(given, {"obs": "obs"}, action_low=low, action_high=high) == complaint
 

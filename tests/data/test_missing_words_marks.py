@@ -15,9 +15,9 @@ from rl_training.data.dataset_loaders import FileDatasetConfig
 from rl_training.data.formats import read_table
 from rl_training.data.formats.cells import may_stand_for_missing, numbers
 from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.data.reading_options import ReadingOptions
 from rl_training.data.settling import settle
 from rl_training.errors import ConfigError, DataError
-from rl_training.reading_choices import apart
 from rl_training.validation import explain
 
 
@@ -33,8 +33,8 @@ def test_a_number_in_yaml_keeps_all_its_digits() -> None:
 
 def test_one_text_is_no_list_of_words() -> None:
     with pytest.raises(ConfigError, match="missing_words: must be a list of words"):
-        apart({"missing_words": "-9999"})
-    assert apart({"missing_words": [-9999]})[0].missing_words == ("-9999",)  # type: ignore[list-item]
+        ReadingOptions.of({"missing_words": "-9999"})
+    assert ReadingOptions.of({"missing_words": [-9999]}).table_choices().missing_words == ("-9999",)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_one_text_is_no_list_of_words() -> None:
 )
 def test_what_is_no_word(given: Any, told: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        apart({"missing_words": given})
+        ReadingOptions.of({"missing_words": given})
     assert str(caught.value) == f"missing_words: {told}"
     with pytest.raises(ValidationError) as refused:
         FileDatasetConfig(path="log.csv", missing_words=given)

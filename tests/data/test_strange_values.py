@@ -89,7 +89,7 @@ class TestObjects:
         assert of_columns.startswith("column 'reward': cannot be read (")
         done = np.arange(4) == 3
         said = refusal(lambda: TransitionDataset.from_table(table(done=done), action_low=given, action_high=1))
-        assert said.startswith("action_low: must be a number")
+        assert said.startswith("action_low: must be text, numbers, or lists of them, got ")
 
 
 class TestBounds:

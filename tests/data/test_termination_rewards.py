@@ -91,7 +91,7 @@ class TestRefusing:
         [
             (float("nan"), "must be finite"),
             (float("-inf"), "must be finite"),
-            (True, "must be a number"),
+            (True, "must not be true"),
             ("much", "must be a number"),
             ({}, "no text is given"),
             ({"frost": "much"}, "'frost': must be a number"),
@@ -104,7 +104,7 @@ class TestRefusing:
 
     def test_reasons_where_no_column_tells_them(self) -> None:
         arrays = {"obs": np.zeros((4, 1)), "actions": np.linspace(-1, 1, 4)[:, None], "rewards": np.zeros(4)}
-        with pytest.raises(DataError, match="no column says why episodes ended"):
+        with pytest.raises(DataError, match="tells reasons apart, so say which column holds them"):
             TransitionDataset.from_table(arrays | {"terminations": [0, 1, 0, 1]}, at_termination={"frost": -5.0})
 
     @pytest.mark.parametrize("text", ["frosst", "evening"])

@@ -162,18 +162,18 @@ class TestMistakes:
         [
             ({"dor": {"open": 1}}, "words: no column 'dor'; did you mean 'door'?"),
             ({"run": {"open": 1}}, "words: column 'run' is read for its texts or steps, not as numbers; leave it out"),
-            ({"door": {"open": "wide"}}, "words.door: 'open' must stand for a number, got 'wide'"),
-            ({"door": {"open": float("nan")}}, "words.door: 'open' must stand for a number, got nan"),
-            ({"door": {"1": 0}}, "words.door: '1' is a number itself, and stays one; leave it out"),
-            ({"door": {"Open": 1, "open": 0}}, "words.door: 'open' is given two numbers; capitals make no difference"),
-            ({"door": {}}, "words.door: names no word"),
+            ({"door": {"open": "wide"}}, "words: door: 'open' must stand for a number, got 'wide'"),
+            ({"door": {"open": float("nan")}}, "words: door: 'open' must stand for a number, got nan"),
+            ({"door": {"1": 0}}, "words: door: '1' is a number itself, and stays one; leave it out"),
+            ({"door": {"Open": 1, "open": 0}}, "words: door: 'open' is given two numbers; capitals make no difference"),
+            ({"door": {}}, "words: door: names no word"),
             (["door"], "words: must give words their numbers by column: words: {door: {shut: 0, open: 1}}"),
         ],
     )
     def test_of_the_mapping(self, words: Any, complaint: str, tmp_path: Path) -> None:
         with pytest.raises(DataError) as caught:
             read(write_csv(tmp_path / "log.csv", table()), words)
-        assert f": {complaint}" in str(caught.value)
+        assert complaint in str(caught.value)
 
     def test_an_archive_has_no_columns_of_words(self, tmp_path: Path) -> None:
         np.savez(tmp_path / "log.npz", obs=np.zeros((2, 1)))

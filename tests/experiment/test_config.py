@@ -387,11 +387,15 @@ class TestChecks:
             ),
             (
                 {"algo_kwargs": {"lr_schedule": {"actor": {"kind": "linaer"}}}},
-                "algo_kwargs.lr_schedule.actor.kind: must be 'constant', 'linear' or 'cosine', got 'linaer'",
+                "algo_kwargs.lr_schedule.actor.kind: must be 'constant', 'linear' or 'cosine', got 'linaer'"
+                "; did you mean 'linear'?",
             ),
             ({"algo": "cqll"}, "algo: no algorithm 'cqll'; did you mean 'cql'?"),
             ({"algo": "d3rlpy.algos.IQL"}, "algo: no algorithm 'd3rlpy.algos.IQL'; did you mean 'iql'?"),
-            ({"engine": "compild"}, "engine: must be 'auto', 'eager' or 'compiled', got 'compild'"),
+            (
+                {"engine": "compild"},
+                "engine: must be 'auto', 'eager' or 'compiled', got 'compild'; did you mean 'compiled'?",
+            ),
             ({"device": "gpu"}, "device: must be auto, cpu, cuda or cuda:N, got 'gpu'"),
             ({"seed": [0, 1, 0]}, "seed: must be one or more distinct seeds"),
             ({"seed": []}, "seed: must be one or more distinct seeds"),

@@ -123,6 +123,32 @@ class TestByName:
         for row in (frame[["y", "x"]].iloc[0], {"y": 3.0, "x": 0.1}):
             np.testing.assert_allclose(named.predict(row), expected[0], rtol=1e-6)
 
+    def test_rows_in_a_list_have_names_as_well(self, named: LoadedPolicy) -> None:
+        pd = pytest.importorskip("pandas")
+        frame = pd.DataFrame({"y": [3.0, 1.0], "x": [0.1, 0.9]})
+        expected = named.predict(frame)
+        rows = [row for _, row in frame.iterrows()]
+        for several in (rows, tuple(rows), frame.to_dict("records"), list(frame.itertuples(index=False))):
+            np.testing.assert_array_equal(named.predict(several), expected)
+        np.testing.assert_allclose(named.predict(next(frame.itertuples(index=False))), expected[0], rtol=1e-6)
+        by_place = [pd.Series(row) for row in ([0.1, 3.0], [0.9, 1.0])]
+        np.testing.assert_array_equal(named.predict(by_place), expected)
+        with pytest.raises(DataError, match="obs: row 1 has no names of columns, and others have; give all with them"):
+            named.predict([rows[0], [0.9, 1.0]])
+        with pytest.raises(DataError, match="obs: lacks y; the policy sees x, y"):
+            named.predict([rows[0], rows[1].rename({"y": "z"})])
+
+    def test_series_with_other_rows_are_not_put_together(self, named: LoadedPolicy) -> None:
+        pd = pytest.importorskip("pandas")
+        x, y = pd.Series([0.1, 0.9]), pd.Series([1.0, 3.0], index=[1, 0])
+        with pytest.raises(
+            DataError, match=r"obs: y has another index than x; give pandas.DataFrame\(obs\), where rows"
+        ):
+            named.predict({"x": x, "y": y})
+        expected = named.predict(pd.DataFrame({"x": x, "y": y}))
+        np.testing.assert_array_equal(named.predict({"x": x, "y": y.sort_index()}), expected)
+        np.testing.assert_array_equal(named.predict({"x": x, "y": [3.0, 1.0]}), expected)
+
     def test_by_position_where_the_policy_has_no_names(self, policy: LoadedPolicy) -> None:
         pd = pytest.importorskip("pandas")
         columns = policy.checkpoint.spaces.obs_columns

@@ -21,13 +21,18 @@ from rl_training.runtime import mapped_source
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.rehearsal import first_rows
 from rl_training.runtime.trainer import Trainer, train, trainer_for
-from small_runs import digest, files_under, small_config
+from small_runs import digest, files_under, small_values
 
 
 @pytest.fixture
 def folder(dataset: TransitionDataset, tmp_path: Path) -> Path:
     columns.write(dataset, tmp_path / "log")
     return tmp_path / "log"
+
+
+def small_config(path: Path, runs: Path, algo: str, **changes: Any) -> TrainConfig:
+    """On the CPU, as data on disk are trained from there alone."""
+    return TrainConfig.parse(small_values(path, runs, algo, **{"device": "cpu", **changes}))
 
 
 def config(path: Path, runs: Path, **changes: Any) -> TrainConfig:
@@ -127,7 +132,7 @@ def test_is_refused_where_it_would_do_nothing(
     algo: str, changes: dict[str, Any], complaint: str, folder: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError) as caught:
-        train(small_config(folder, tmp_path / "runs", algo, data_memory="mapped", device="cpu", **changes))
+        train(small_config(folder, tmp_path / "runs", algo, data_memory="mapped", **changes))
     assert str(caught.value) == complaint
     assert not (tmp_path / "runs").exists()
 

@@ -271,7 +271,11 @@ class TestConfiguration:
         ("given", "message"),
         [
             (["wandb", "wandb"], "tracking: must name each tracker once"),
-            (["wanb"], "tracking.0.tracker: must be 'tensorboard', 'wandb', 'mlflow' or 'trackio', got 'wanb'"),
+            (
+                ["wanb"],
+                "tracking.0.tracker: must be 'tensorboard', 'wandb', 'mlflow' or 'trackio', got 'wanb'"
+                "; did you mean 'wandb'?",
+            ),
             ([{"tracker": "mlflow", "projekt": "x"}], "tracking.0.projekt: no such option; did you mean 'project'?"),
             ([3], "tracking.0: "),
             (True, "tracking: must not be true"),

@@ -14,7 +14,6 @@ from rl_training.data.dataset_loaders import (
     FileDatasetConfig,
     MinariDatasetConfig,
     MixtureDatasetConfig,
-    table_choices,
 )
 from rl_training.data.formats import MINARI_PREFIX
 from rl_training.data.formats.mapping_checks import check_columns, check_texts
@@ -76,8 +75,8 @@ def check_files(name: str, section: DatasetConfig | None, place: str = "dataset"
     if not is_there(path):
         return [f"its data, {section.path}, are not here{near_names(path)}"]
     try:
-        check_columns(path, section.columns, table_choices(section))
-        check_texts(path, section.columns, table_choices(section))
+        check_columns(path, section.columns, section.table_choices())
+        check_texts(path, section.columns, section.table_choices())
     except DataError as error:
         raise DataError(f"{name}: {place}: {section.path}: {error}") from None
     return []

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rl_training.cli.data_of_config import reading_of
-from rl_training.data.dataset_loaders import DatasetConfig, FileDatasetConfig, table_choices
+from rl_training.data.dataset_loaders import DatasetConfig, FileDatasetConfig
 from rl_training.data.formats import recognise
 from rl_training.data.formats.mapping_checks import check_columns
 from rl_training.data.formats.not_data import told_apart
@@ -69,5 +69,5 @@ def _fitting(told: Provenance, given: Path) -> str:
     values = {"source": "file", "path": str(given), **told.options}
     made = TrainConfig.parse({"algo": "bc", "total_timesteps": 1, "dataset": values}).dataset
     assert isinstance(made, FileDatasetConfig)
-    check_columns(expand(given), made.columns, table_choices(made))
+    check_columns(expand(given), made.columns, made.table_choices())
     return shlex.join(reading_of(made).options())

@@ -185,13 +185,18 @@ def _as_matrix(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return array
 
 
+def one_per_row(values: Any) -> Any:
+    """`[N]` of an array `[N, 1]`, as columns of Keras, d3rlpy and others are; anything else as it is."""
+    is_column = isinstance(values, np.ndarray) and values.ndim == 2 and values.shape[1] == 1
+    return values[:, 0] if is_column else values
+
+
 def as_vector(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """`[N]` of `[N]` or `[N, 1]`."""
-    if array.ndim == 2 and array.shape[1] == 1:
-        return array[:, 0]
-    if array.ndim != 1:
+    flat: npt.NDArray[Any] = one_per_row(array)
+    if flat.ndim != 1:
         raise DataError(f"{name}: shape {array.shape}; expected [rows] or [rows, 1]")
-    return array
+    return flat
 
 
 def _as_index(name: str, array: npt.NDArray[Any]) -> IndexArray:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from rl_training.data.checks import column_extremes, require_order
+from rl_training.data.checks import column_extremes
 from rl_training.data.doctor.screening import screened
 from rl_training.data.few_episodes import of_one_episode
 from rl_training.data.fields import TO_FILL_IN
@@ -17,35 +17,22 @@ from rl_training.data.formats.places import MINARI_PREFIX, expand, locate
 from rl_training.data.generation import PENDULUM, generate_pendulum_dataset, generate_random_dataset
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.offline_mixers import mix_datasets
-from rl_training.data.section_texts import (
-    columns_by_field,
-    missing_texts,
-    period_alone,
-    reasons_by_text,
-    rewards_by_text,
-    rewards_meant,
-    words_by_column,
+from rl_training.data.reading_options import (
+    AT_TERMINATION,
+    MAX_EPISODE_STEPS,
+    MISSING,
+    REWARDS_ARE,
+    REWARDS_AT,
+    TIME_LIMITS,
+    ReadingOptions,
+    SaidOfRewards,
 )
+from rl_training.data.section_texts import columns_by_field, rewards_by_text
 from rl_training.data.space_bounds import action_bounds, bounds_in_words
-from rl_training.data.termination_rewards import check_reasons
 from rl_training.environments import Spaces
 from rl_training.errors import ConfigError, DataError
 from rl_training.paths import resolved
-from rl_training.reading_choices import (
-    Choices,
-    DonesAre,
-    Duplicates,
-    Ending,
-    EpisodeEach,
-    LastRowsAre,
-    Missing,
-    Period,
-    RewardsAre,
-    RewardsAt,
-    TableChoices,
-    TimeLimits,
-    apart,
-)
+from rl_training.reading_choices import Missing, Refused, RewardsAt, TimeLimits
 from rl_training.validation import Section
 from rl_training.wording import amount
 
@@ -66,32 +53,10 @@ class RandomDatasetConfig(Section):
     seed: int = Field(default=0, ge=0, description="Seed of the resets and of the actions.")
 
 
-Refused = Literal["flags.two-rows", "flags.overlap", "successors.copied", "successors.reset", "values.resolution"]
 _ACCEPT: list[Refused] = Field(
     default=[], description="Errors of `data check`, by their codes, to train in spite of: [successors.reset]."
 )
-_TIME_LIMITS: TimeLimits = Field(
-    default="keep", description="d4rl: drop rows at a time limit and take every successor from the next row."
-)
-_MAX_EPISODE_STEPS: int | None = Field(
-    default=None, ge=1, description="Where the data mark no truncations: rows after which an episode was cut."
-)
 _Columns = Annotated[dict[str, str | list[str]], BeforeValidator(columns_by_field)]
-_RewardsAre = Annotated[RewardsAre | None, BeforeValidator(rewards_meant)]
-_REWARDS_ARE = Field(
-    default=None, description="costs: lower is better in the data, and every reward is the negative of them."
-)
-_REWARDS_AT: RewardsAt = Field(
-    default="same", description="next: a step's reward stands in the row after it; last rows have none and go."
-)
-_AT_TERMINATION = Field(
-    default=None,
-    description="Added to the reward of a row that terminates, or to its cost: a number, or by reason {crash: -100}.",
-)
-_MISSING: Missing = Field(
-    default="refuse",
-    description="Empty cells, NaN: drop leaves out their rows and cuts there; hold takes the last value before.",
-)
 
 
 class MappedDatasetConfig(Section):
@@ -109,68 +74,20 @@ class MappedDatasetConfig(Section):
         return columns
 
 
-class FileDatasetConfig(MappedDatasetConfig):
-    """Transitions read from a file."""
+class _FileOfData(MappedDatasetConfig):
+    """What stands first in a section that reads a file."""
 
     source: Literal["file"] = Field(default="file", description="Read a file.")
     path: Path = Field(description="The file; its format is recognised by its content; ~ stands for the home folder.")
     columns: _Columns | None = Field(
         default=None, description="Which columns, or arrays, hold which field: {obs: [x, y], actions: u, rewards: r}."
     )
-    time_limits: TimeLimits = _TIME_LIMITS
-    max_episode_steps: int | None = _MAX_EPISODE_STEPS
-    dones_are: DonesAre | None = Field(
-        default=None, description="What a plain dones flag means; ends: either kind, another flag tells which."
-    )
-    rewards_are: _RewardsAre = _REWARDS_ARE
-    rewards_at: RewardsAt = _REWARDS_AT
-    at_termination: Annotated[float | dict[str, float], BeforeValidator(rewards_by_text)] | None = _AT_TERMINATION
-    end_reasons: Annotated[dict[str, Ending], BeforeValidator(reasons_by_text)] | None = Field(
-        default=None,
-        description="What each text of the column columns.end_reasons means: {goal: termination, timeout: truncation}.",
-    )
-    action_low: float | list[float] | None = Field(
-        default=None, description="The smallest action there can be: one number, or one for each; none: as observed."
-    )
-    action_high: float | list[float] | None = Field(
-        default=None, description="The largest action there can be, as action_low; data outside are refused."
-    )
-    missing: Missing = _MISSING
-    missing_words: Annotated[list[str], BeforeValidator(missing_texts)] = Field(
-        default=[], description="What else stands for a missing number in a table: [ERR, '-9999']."
-    )
-    words: Annotated[dict[str, dict[str, float]], BeforeValidator(words_by_column)] | None = Field(
-        default=None, description="Numbers that the words of a table's columns stand for: {door: {shut: 0, open: 1}}."
-    )
-    duplicates: Duplicates = Field(
-        default="refuse", description="drop: leave out rows of a table that are copies of the row of the same step."
-    )
-    episode_each: EpisodeEach | None = Field(
-        default=None, description="By the dates of a table's step column, every hour, day, week or month is an episode."
-    )
-    observe_time: Annotated[list[Period], BeforeValidator(period_alone)] = Field(
-        default=[], description="Observe the time by these dates, as sine and cosine: [day], [day, week, year]."
-    )
-    last_rows_are: LastRowsAre = Field(
-        default="truncation", description="What the last row of an episode is that ends by its id or date alone."
-    )
+
+
+class FileDatasetConfig(ReadingOptions, _FileOfData):
+    """Transitions read from a file."""
+
     accept: list[Refused] = _ACCEPT
-
-    @model_validator(mode="after")
-    def _known_reasons_and_bounds_in_order(self) -> FileDatasetConfig:
-        try:
-            check_reasons(self.at_termination, self.end_reasons)
-            if self.action_low is not None and self.action_high is not None:
-                require_order(self.action_low, self.action_high)
-        except DataError as error:
-            raise ValueError(str(error)) from None
-        return self
-
-    @model_validator(mode="after")
-    def _both_bounds(self) -> FileDatasetConfig:
-        if (self.action_low is None) != (self.action_high is None):
-            raise ValueError("action_low and action_high are given together or not at all")
-        return self
 
 
 class MinariDatasetConfig(MappedDatasetConfig):
@@ -182,12 +99,12 @@ class MinariDatasetConfig(MappedDatasetConfig):
     columns: _Columns | None = Field(
         default=None, description="Which entries of Dict observations to use: {obs: [observation, desired_goal]}."
     )
-    time_limits: TimeLimits = _TIME_LIMITS
-    max_episode_steps: int | None = _MAX_EPISODE_STEPS
-    rewards_are: _RewardsAre = _REWARDS_ARE
-    rewards_at: RewardsAt = _REWARDS_AT
-    at_termination: Annotated[float | dict[str, float], BeforeValidator(rewards_by_text)] | None = _AT_TERMINATION
-    missing: Missing = _MISSING
+    time_limits: TimeLimits = TIME_LIMITS
+    max_episode_steps: int | None = MAX_EPISODE_STEPS
+    rewards_are: SaidOfRewards = REWARDS_ARE
+    rewards_at: RewardsAt = REWARDS_AT
+    at_termination: Annotated[float | dict[str, float], BeforeValidator(rewards_by_text)] | None = AT_TERMINATION
+    missing: Missing = MISSING
     accept: list[Refused] = _ACCEPT
 
 
@@ -267,7 +184,7 @@ def load_dataset(
                 )
             dataset = generate_random_dataset(env_id, config.size, config.seed)
         case FileDatasetConfig():
-            dataset = TransitionDataset.load(config.path, columns=config.columns, **_said(config))
+            dataset = TransitionDataset.load(config.path, columns=config.columns, **config.said())
         case MinariDatasetConfig():
             dataset = _read_minari(config)
         case MixtureDatasetConfig():
@@ -341,15 +258,6 @@ def _title(config: DatasetConfig) -> str:
             return config.id
         case _:
             return config.source
-
-
-def table_choices(config: FileDatasetConfig) -> TableChoices:
-    """What a section says of the cells and rows of its table."""
-    return apart(_said(config))[0]
-
-
-def _said(config: FileDatasetConfig) -> Choices:
-    return cast(Choices, {name: getattr(config, name) for name in Choices.__annotations__})
 
 
 def _read_minari(config: MinariDatasetConfig) -> TransitionDataset:

@@ -32,13 +32,14 @@ from rl_training.data.formats.places import expand, locate, text_of
 from rl_training.data.formats.raw import by_the_files_rows
 from rl_training.data.offline_mixers import Mixture
 from rl_training.data.provenance import KEY, Provenance
+from rl_training.data.reading_options import ReadingOptions
 from rl_training.data.resolution import CoarseColumn, coarse_columns
 from rl_training.data.returns import discounted_returns_to_go, episode_lengths, follows_episodes, shift_within_episodes
 from rl_training.data.settling import MARKS, settle
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.data.summaries import ROW_FACTS, Facts
 from rl_training.errors import DataError
-from rl_training.reading_choices import Choices, Understanding, apart, is_said
+from rl_training.reading_choices import Choices, Understanding, checked_codes
 from rl_training.wording import amount
 
 
@@ -208,7 +209,7 @@ class TransitionDataset:
 
     def accepting(self, *codes: str) -> TransitionDataset:
         """To be trained on in spite of the errors that `rl-training data check` finds under these codes."""
-        return self._unchecked(self.__dict__ | {"accepted": codes})
+        return self._unchecked(self.__dict__ | {"accepted": checked_codes(codes)})
 
     def noted(self, *notes: str) -> TransitionDataset:
         """With more to tell whoever trains on it."""
@@ -337,15 +338,14 @@ class TransitionDataset:
         last_rows_are: what the last row of an episode is that ends by its id alone: a `truncation` or `termination`.
         Nothing in the file is executed: no pickle is opened, no external file is followed.
         """
-        place = locate(text_of(path))
-        if columns is None and not any(is_said(choice) for choice in said.values()) and is_there(place / SCHEMA):
+        options, place = ReadingOptions.of(said), locate(text_of(path))
+        if not (told := options.said()) and columns is None and is_there(place / SCHEMA):
             return cls.open(place)
-        of_table, understood = apart(said)
         try:
-            dataset = cls.from_raw(read(place, columns, of_table), **understood)
+            dataset = cls.from_raw(read(place, columns, options.table_choices()), **options.understanding())
         except DataError as error:
             raise DataError(f"{path}: {error}") from error
-        return dataset._with(provenance=Provenance.of(place.name, {"columns": columns, **said}, dataset.provenance))
+        return dataset._with(provenance=Provenance.of(place.name, {"columns": columns, **told}, dataset.provenance))
 
     @classmethod
     def from_table(cls, table: Any, columns: Columns | None = None, **said: Unpack[Choices]) -> TransitionDataset:
@@ -354,8 +354,8 @@ class TransitionDataset:
         columns: which columns hold which field, `{"obs": ["x", "y"], "actions": "u"}`; what it leaves out is found
         by the names of `FIELD_ALIASES`, numbered columns (`obs_0`, `obs_1`, …) together. Other options as for `load`.
         """
-        of_table, understood = apart(said)
-        return cls.from_raw(read_table(table, columns, of_table), **understood)
+        options = ReadingOptions.of(said)
+        return cls.from_raw(read_table(table, columns, options.table_choices()), **options.understanding())
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> TransitionDataset:

@@ -21,7 +21,7 @@ from rl_training.yaml_dialect import inline
 
 def rewards_meant(given: Any) -> Any:
     """Whether higher or lower is better, which nobody but the user knows where `rl-training init` asks."""
-    if given == TO_FILL_IN:
+    if isinstance(given, str) and given == TO_FILL_IN:
         raise ValueError(f"is still {TO_FILL_IN}; say {SIGNS_OF_REWARDS}")
     return given
 

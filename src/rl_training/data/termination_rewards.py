@@ -46,9 +46,13 @@ def checked(given: Any) -> float | dict[str, float]:
 def _number(given: Any, what: str) -> float:
     if isinstance(given, bool) or not isinstance(given, int | float | np.integer | np.floating):
         raise DataError(f"{what}: must be a number, or one for each reason, {{crash: -100}}, got {shown(given)}")
-    if not math.isfinite(given):
-        raise DataError(f"{what}: must be finite, got {given}")
-    return float(given)
+    try:
+        number = float(given)
+    except OverflowError:  # of an integer with hundreds of digits
+        number = math.inf
+    if not math.isfinite(number):
+        raise DataError(f"{what}: must be finite, got {shown(given)}")
+    return number
 
 
 def check_reasons(given: AtTermination | None, reasons: EndReasons | None) -> None:

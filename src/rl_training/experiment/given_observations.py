@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -79,13 +79,21 @@ def _is_deeper_than(value: Any, levels: int) -> bool:
     """Whether lists hold lists beyond so many levels; a list may even hold itself, and numpy would not come back."""
     if not isinstance(value, list | tuple):
         return False
-    held = tuple.__iter__(value) if isinstance(value, tuple) else list.__iter__(value)  # as numpy does
-    return levels == 0 or any(_is_deeper_than(entry, levels - 1) for entry in held)
+    return levels == 0 or any(_is_deeper_than(entry, levels - 1) for entry in _entries(value))
+
+
+def _entries(value: list[Any] | tuple[Any, ...]) -> Iterator[Any]:
+    """What it holds, as numpy goes through it."""
+    return tuple.__iter__(value) if isinstance(value, tuple) else list.__iter__(value)
 
 
 def _by_name(obs: Any, names: Sequence[str]) -> Any:
-    """The columns of a table, a row of one, or a mapping, in the order of the policy's `names`; what has no names of
-    its own stays as it is."""
+    """The columns of a table, a row of one, or a mapping, in the order of the policy's `names`, or a list of such rows;
+    what has no names of its own stays as it is."""
+    if isinstance(obs, tuple) and hasattr(obs, "_asdict"):  # of `DataFrame.itertuples`, among others
+        obs = obs._asdict()
+    if isinstance(obs, list | tuple) and any(map(_may_be_named, set(map(type, _entries(obs))))):
+        return _rows_by_name(list(_entries(obs)), names)
     is_mapping = isinstance(obs, Mapping)
     seen = f"the policy sees {listed(names)}"
     try:
@@ -105,10 +113,42 @@ def _by_name(obs: Any, names: Sequence[str]) -> Any:
         parts = [obs[name] for name in names]
         if any(_is_deeper_than(part, 1) for part in parts):
             raise TypeError
+        _require_same_rows(parts, names)
         is_masked = any(isinstance(part, np.ma.MaskedArray) for part in parts)
         return (np.ma.stack if is_masked else np.stack)([np.asanyarray(part) for part in parts], axis=-1)
+    except DataError:
+        raise
     except Exception:  # of different lengths, or whatever the object itself raises
         raise DataError(f"obs: must have as many numbers for each name; {seen}") from None
+
+
+def _may_be_named(kind: type) -> bool:
+    """Whether objects of a type may have names for their values."""
+    return issubclass(kind, Mapping) or any(
+        hasattr(kind, name) for name in ("column_names", "columns", "iloc", "_asdict")
+    )
+
+
+def _rows_by_name(rows: Sequence[Any], names: Sequence[str]) -> Any:
+    """Several rows, each by its own names: as numpy takes a list of them, these would be lost."""
+    taken = [_by_name(row, names) for row in rows]
+    nameless = [place for place, (row, own) in enumerate(zip(rows, taken, strict=True)) if row is own]
+    if len(nameless) == len(rows):  # Series whose index only counts
+        return rows
+    if nameless:
+        raise DataError(f"obs: row {nameless[0]} has no names of columns, and others have; give all with them, or none")
+    return taken
+
+
+def _require_same_rows(parts: Sequence[Any], names: Sequence[str]) -> None:
+    """Refuse Series of which a row means another in each, as their indexes say."""
+    indexed = [(name, part.index) for name, part in zip(names, parts, strict=True) if hasattr(part, "iloc")]
+    if strange := [name for name, index in indexed if not index.equals(indexed[0][1])]:
+        other = printable(indexed[0][0])
+        raise DataError(
+            f"obs: {printable(strange[0])} has another index than {other}; give pandas.DataFrame(obs), where rows are"
+            " put together by it, or arrays"
+        )
 
 
 def _titles(obs: Any) -> list[str] | None:

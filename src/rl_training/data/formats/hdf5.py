@@ -172,6 +172,8 @@ def array_in(group: h5py.Group, name: str, said: str | None = None) -> h5py.Data
     if any(code != _TRUTHS.get(str(word).casefold()) for word, code in codes.items()):
         words = first_of(f"{printable(str(word))} {code}" for word, code in sorted(codes.items(), key=itemgetter(1)))
         raise DataError(f"{said}: its numbers stand for words ({words}), and not for false 0 and true 1; write numbers")
+    if field.ndim > 1 and h5py.check_string_dtype(field.dtype) is not None:
+        raise DataError(f"{said}: holds texts of shape {field.shape}; where texts are read, it is one for each row")
     if field.dtype.kind not in "biuf":
         raise DataError(f"{said}: dtype {field.dtype} is not supported; give booleans, integers or floats")
     return field

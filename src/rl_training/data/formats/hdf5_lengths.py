@@ -42,7 +42,7 @@ def _pieces(array: h5py.Dataset, said: str, rows: int, width: int) -> Iterator[b
             yield stored_bytes(array, place + start * width, min(_AT_ONCE, rows - start) * width)
         return
     for start in range(0, rows, array.chunks[0]):
-        piece = array.id.get_chunk_info_by_coord((start,))
+        piece = array.id.get_chunk_info_by_coord((start, 0)[: array.ndim])
         if piece.byte_offset is not None:
             held = _unpacked(array, said, piece.chunk_offset, piece.size, array.chunks[0] * width)
             yield held[: (rows - start) * width]

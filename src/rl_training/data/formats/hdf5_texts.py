@@ -19,12 +19,13 @@ _AT_ONCE = 100  # rows, where every one may hold a long text; what was unpacked 
 
 
 def is_text(member: Any) -> bool:
-    """Whether a member of a file is a plain array `[N]` of texts in this very file, of a size that can be read."""
+    """Whether a member of a file is a plain array, `[N]` or `[N, 1]`, of texts in this very file, of a size that can be
+    read."""
     return (
         isinstance(member, h5py.Dataset)
         and h5py.check_string_dtype(member.dtype) is not None
         and not (member.is_virtual or member.external)
-        and member.ndim == 1
+        and (member.ndim == 1 or (member.ndim == 2 and member.shape[1] == 1 and (member.chunks or (0, 1))[1] == 1))
         and member.dtype.itemsize <= _LONGEST
         and (member.chunks or (0,))[0] <= _LARGEST_CHUNK
     )
@@ -40,7 +41,7 @@ def texts_in(array: h5py.Dataset, said: str, rows: int | None = None) -> npt.NDA
         check_lengths(array, said, stop, _MOST_BYTES * _LONGEST)
     at_once = max(_AT_ONCE, (array.chunks or (0,))[0]) if of_one_length else _AT_ONCE
     for start in range(0, stop, at_once):
-        for text in map(decoded, array[start : min(start + at_once, stop)].tolist()):
+        for text in map(decoded, array[start : min(start + at_once, stop)].reshape(-1).tolist()):
             if len(text) > _LONGEST:
                 raise DataError(f"{said}: holds a text of {len(text):,} characters; at most {_LONGEST} are read")
             found.append(words.setdefault(text, text))

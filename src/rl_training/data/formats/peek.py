@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rl_training.data.checks import one_per_row
 from rl_training.data.fields import EPISODE_ENDS, FIELD_OF
 from rl_training.data.formats import csv_text, recognise
 from rl_training.data.formats.csv_files import common_notes, doubled_notes, layouts_of, mend, readable
@@ -30,8 +31,9 @@ _MOST_FLAGS = 10**7  # rows of a table whose flags are counted
 
 @dataclass(frozen=True)
 class Peek:
-    """columns: the first rows of each, `[K]` or `[K, W]`; numbers, or text as objects. A format that names its own
-    fields (Minari, column directories) has none. rows, episodes: none where they are not told cheaply."""
+    """columns: the first rows of each, `[K]` or, of more than one value, `[K, W]`; numbers, or text as objects. A
+    format that names its own fields (Minari, column directories) has none. rows, episodes: none where they are not told
+    cheaply."""
 
     kind: str
     format: str
@@ -85,6 +87,7 @@ def _npz(path: Path, look: Look) -> Peek:
                 content = file.read(count * arrays[name].row_bytes)
             columns[name] = np.frombuffer(content, dtype=arrays[name].dtype).reshape(count, *arrays[name].shape[1:])
     rows = _common(arrays)
+    columns = {name: one_per_row(values) for name, values in columns.items()}
     return Peek("npz", TITLES["npz"], rows, _episodes(columns, rows), columns=columns)
 
 
@@ -134,7 +137,7 @@ def _hdf5_rows(held: Mapping[str, Any], look: Look) -> dict[str, npt.NDArray[Any
     flags = (held[name] for name in unread if is_flag(name))
     check_sizes((held[name] for name in unread), flags)  # as whoever reads it would
     columns |= {name: np.asarray(held[name][:count]) for name, count in wanted.items()}
-    return {name: columns[same[name]] for name in held}
+    return {name: one_per_row(columns[same[name]]) for name in held}
 
 
 def _of_episodes(file: Any, look: Look) -> Peek:
@@ -144,7 +147,6 @@ def _of_episodes(file: Any, look: Look) -> Peek:
     episodes = d3rlpy_episodes.count(file)
     first = {name: hdf5.array_in(file, f"{name}_0") for name in d3rlpy_episodes.FIELDS if f"{name}_0" in file}
     columns = _hdf5_rows({name: array for name, array in first.items() if array.ndim}, look)
-    columns["rewards"] = columns["rewards"].reshape(-1)
     rows = sum(hdf5.array_in(file, f"rewards_{i}").size for i in range(episodes))
     return Peek("hdf5", TITLES["hdf5"], rows, episodes, columns=columns | {EPISODE_ENDS: np.zeros(look.sample)})
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.checks import FLAG_RULE, BoolArray, FaultyValueError, IndexArray
+from rl_training.data.checks import FLAG_RULE, MATRIX_FIELDS, BoolArray, FaultyValueError, IndexArray, one_per_row
 from rl_training.data.fields import EPISODE_IDS, FIELD_OF, TELL_ENDS, leaving
 from rl_training.data.formats.clocks import Clock
 from rl_training.data.formats.names import LONGEST_NAME, doubled
@@ -119,6 +119,12 @@ class RawData:
     signs_told: bool = False
     reward_parts: RewardParts | None = None
     added_at_ends: Mapping[int, float] | None = None
+
+    def __post_init__(self) -> None:
+        """Rewards, flags and ids `[N, 1]` become `[N]` here, so that no step on the way to a dataset need know both."""
+        of_one = {key: flat for key, given in self.arrays.items() if (flat := _flat(key, given)) is not given}
+        if of_one:
+            object.__setattr__(self, "arrays", {**self.arrays, **of_one})
 
     def row_in_file(self, row: int) -> tuple[int, str | None]:
         """Where the data have a row of the arrays: the row in its file, and the file's name where there are several."""
@@ -238,6 +244,12 @@ class RawData:
             yield
         except FaultyValueError as fault:
             raise self.located(fault) from fault
+
+
+def _flat(key: str, values: Any) -> Any:
+    """`[N]` of a field with one value per row, where it is an array `[N, 1]`; anything else as it is."""
+    field_ = FIELD_OF.get(key)
+    return values if field_ is None or field_ in MATRIX_FIELDS else one_per_row(values)
 
 
 def place_in(files: Files, row: int) -> tuple[int, str | None]:

@@ -42,6 +42,7 @@ from rl_training.data.formats.expanding import checked_mapping, expand
 from rl_training.data.formats.field_columns import bearing, slot_of
 from rl_training.data.formats.labels import labels
 from rl_training.data.formats.names import check_names, listed
+from rl_training.data.formats.plain_columns import plain_column
 from rl_training.data.formats.raw import Arrays, Columns, Files, RawData, RewardParts, file_numbers
 from rl_training.data.formats.reward_terms import Term, doubts_on_sum, note_on_sum, summed, told, with_terms
 from rl_training.data.formats.row_order import Steps, in_order
@@ -248,8 +249,7 @@ def assemble(
     """The arrays of a plan; `column` gives a column's values by its name, `described` is the format in words, `written`
     gives the cell of a row as its file has it, where the values are no longer that. `files`: those that hold the rows,
     if there are several; `apart`: no episode goes on from one to the next unless its id says so."""
-    columns = {name: column(name) for name in planned.columns}
-    _check_lengths(columns)
+    columns = _columns_of(planned, column)
     if planned.agents is not None:
         agents = np.unique(labels(planned.agents, columns[planned.agents]))
         if len(agents) > 1:
@@ -296,6 +296,16 @@ def assemble(
     if choices.episode_each is not None:
         raw = with_open_ends(raw, choices.episode_each, ids)
     return with_observed_time(raw, choices)
+
+
+def _columns_of(planned: Plan, column: Callable[[str], npt.NDArray[Any]]) -> Arrays:
+    """Every column of a plan, each with as many rows."""
+    columns = {
+        name: plain_column(name, column(name), is_read=name == planned.step and planned.times.are_read)
+        for name in planned.columns
+    }
+    _check_lengths(columns)
+    return columns
 
 
 def _swapped(planned: Plan, ids: npt.NDArray[Any], steps: Steps, arrays: Arrays) -> list[str]:

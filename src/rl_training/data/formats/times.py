@@ -48,6 +48,11 @@ class Times:
         self._kind: _Kind | None = None  # of the rows so far
         self._slashed: re.Pattern[str] | None = None  # dates with slashes, once it is known what comes first in them
 
+    @property
+    def are_read(self) -> bool:
+        """Whether some of the column was read already."""
+        return self._kind is not None
+
     def steps(self, name: str, values: npt.NDArray[Any], first_row: int = 0) -> npt.NDArray[Any]:
         """`[N]` numbers as they are; dates, and times of a day, as `DATED`."""
         if values.dtype.names:  # read before

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from rl_training.data.checks import one_per_row
 from rl_training.data.formats import csv_text
 from rl_training.data.formats.cells import is_missing_word
 from rl_training.data.formats.end_reasons import text_of
@@ -221,7 +222,7 @@ def _hdf5_blocks(path: Path, columns: Sequence[str]) -> Generator[_Block, None, 
 def _npz_blocks(path: Path, columns: Sequence[str]) -> Generator[_Block, None, None]:
     from rl_training.data.formats import npz
 
-    yield _of_arrays(path, [npz.read_array(path, name).tolist() for name in columns])
+    yield _of_arrays(path, [one_per_row(npz.read_array(path, name)).tolist() for name in columns])
 
 
 def _of_arrays(path: Path, cells: Sequence[Sequence[Any]]) -> _Block:
