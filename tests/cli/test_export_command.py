@@ -20,6 +20,7 @@ from rl_training import yaml_dialect
 from rl_training.cli.known_quality import quality, value_of
 from rl_training.data.formats import atomic
 from rl_training.experiment.costs import Shown
+from rl_training.experiment.offline_doubts import TOO_SHORT
 from rl_training.experiment.shipping import exporting
 from rl_training.experiment.shipping.hub import SCRIPT, page
 from rl_training.run_places import LOCK
@@ -284,6 +285,11 @@ class TestQuality:
                 estimate(0, 0, 0, improvement=None, not_trusted_because=["it is so; do that", "more"]),
                 "unknown: there is no reliable estimate, because it is so",
             ),
+            (
+                estimate(0, 0, 0, improvement=None, not_trusted_because=["no state is alike; more", str(TOO_SHORT)]),
+                "not judged yet: a trial fit, shorter than `rl-training evaluate RUN --offline` makes, says nothing of"
+                " it",
+            ),
         ],
     )
     def test_estimated(self, found: dict[str, Any], told: str) -> None:
@@ -403,6 +409,11 @@ class TestPush:
         assert "cost 150.0 (145.0 to 160.0) EUR, a saving of 10.0 (-5 to 25.0) over the behaviour" in told
         assert "costs are the negative of rewards, and lower is better" in told
         assert "`a'b.csv`" in told
+        trial = {"value": None, "improvement": None, "not_trusted_because": ["so few", str(TOO_SHORT)]}
+        card["offline_evaluation"] |= trial
+        told = " ".join(page(card, "me/swing").split())
+        assert "Not judged yet: only a trial fit was made" in told
+        assert "so few" not in told
 
     def test_names_are_no_markdown(self, command: Any, run: Path) -> None:
         command("export", run)

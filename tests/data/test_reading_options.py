@@ -58,6 +58,8 @@ def test_every_option_is_checked() -> None:
         ("reward_are", "; did you mean 'rewards_are'?"),
         ("reward_at", "; did you mean 'rewards_at'?"),
         ("action_lo", "; did you mean 'action_low'?"),
+        ("obs", "; the names of columns go into columns={'obs': …}"),
+        ("step", "; the names of columns go into columns={'step': …}"),
         ("column", "; did you mean 'columns'?"),
         ("nosuch", f"; choose from {', '.join(sorted([*ReadingOptions.model_fields, 'columns']))}"),
     ],

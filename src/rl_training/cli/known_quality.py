@@ -9,6 +9,7 @@ from typing import Any
 from rl_training.data.provenance import KEY, Provenance, set_aside
 from rl_training.experiment.costs import Shown
 from rl_training.experiment.horizon import FURTHER_REFUSED, NEWER_REFUSED, WHOLE_REFUSED, beginning_of, discounted_by
+from rl_training.experiment.offline_doubts import TOO_SHORT
 from rl_training.experiment.shipping.card import shown_by_card
 from rl_training.experiment.stored_estimates import mapping, share_trained_on
 from rl_training.experiment.stored_numbers import as_number
@@ -51,6 +52,10 @@ def _in_environment(scores: Mapping[str, Any], dataset: Mapping[str, Any], shown
 
 def _estimated(estimate: Mapping[str, Any], shown: Shown) -> str:
     gain, reasons = estimate["improvement"], estimate["not_trusted_because"]
+    if gain is None and TOO_SHORT in reasons and not estimate.get("contradicted"):
+        return (
+            "not judged yet: a trial fit, shorter than `rl-training evaluate RUN --offline` makes, says nothing of it"
+        )
     if gain is None:
         why = f", because {shortened(reasons[0].partition('; ')[0], _LONGEST_REASON)}" if reasons else ""
         older = f"; {told}" if (told := estimate.get("contradicted")) else ""

@@ -11,6 +11,7 @@ from typing import Annotated, Any, cast
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from rl_training.data.checks import require_order
+from rl_training.data.fields import FIELD_OF, STEP
 from rl_training.data.section_texts import (
     missing_texts,
     period_alone,
@@ -124,7 +125,8 @@ class ReadingOptions(Section):
         """From the keywords of a caller in Python, or a refusal: what is misspelt must not be left out in silence."""
         known = ["columns", *cls.model_fields]
         if (strange := next((name for name in said if name not in known), None)) is not None:
-            meant = did_you_mean(strange, known) or f"; choose from {', '.join(sorted(known))}"
+            way = f"; the names of columns go into columns={{{strange!r}: …}}" if strange in (*FIELD_OF, STEP) else ""
+            meant = way or did_you_mean(strange, known) or f"; choose from {', '.join(sorted(known))}"
             raise ReadingError(f"{strange}: no such option{meant}")
         try:
             return cls.model_validate({name: _plain(name, choice) for name, choice in said.items()})

@@ -73,7 +73,7 @@ def doubts(fitted: FittedValues, column: int, outside: float, modelled: Modelled
         found.append(Doubt(strange, closer=True))
     found += _missed(fitted, column, spread)
     if _short(fitted):
-        return [*found, _TOO_SHORT]
+        return [*found, TOO_SHORT]
     half = _half(statistics.student_estimate(0.0, fitted.repeats[:, column]))
     if half > LARGEST_INTERVAL * spread:
         apart = (
@@ -166,7 +166,7 @@ def _unsettled(said: str, fitted: FittedValues, column: int, besides: str = "") 
 _REMEDY = (
     "record more episodes, or look less far ahead with a smaller --gamma (0.99 counts about 100 steps, 0.9 about 10)"
 )
-_TOO_SHORT = Doubt(
+TOO_SHORT = Doubt(
     f"a fit of fewer than {DEFAULT_UPDATES:,} updates stays near the data's own returns, from which it starts, and"
     " looks settled there; leave out --updates"
 )

@@ -15,6 +15,7 @@ from rl_training.errors import ConfigError
 from rl_training.experiment.costs import Shown
 from rl_training.experiment.horizon import discounted_by
 from rl_training.experiment.manager import LoadedPolicy
+from rl_training.experiment.offline_doubts import TOO_SHORT
 from rl_training.experiment.shipping.card import plain_config, shown_by_card
 from rl_training.experiment.shipping.exporting import card_path_of, make_files
 from rl_training.experiment.statistics import Estimate
@@ -183,6 +184,9 @@ def _estimate_lines(estimate: Mapping[str, Any], sign: Shown) -> Iterator[str]:
     value, gain = estimate["value"], estimate["improvement"]
     if value is None or gain is None:
         why = "; ".join(estimate["not_trusted_because"])
+        if TOO_SHORT in estimate["not_trusted_because"]:
+            yield "Not judged yet: only a trial fit was made from logged episodes, too short to tell anything."
+            return
         yield f"There is no reliable estimate: what logged episodes alone tell is not to be trusted, because {why}."
         return
     sums = sign.estimate(Estimate(value["value"], value["low"], value["high"]))
