@@ -184,7 +184,7 @@ def load_dataset(
                 )
             dataset = generate_random_dataset(env_id, config.size, config.seed)
         case FileDatasetConfig():
-            dataset = TransitionDataset.load(config.path, columns=config.columns, **config.said())
+            dataset = TransitionDataset.load(config.path, columns=config.columns, **config.every())
         case MinariDatasetConfig():
             dataset = _read_minari(config)
         case MixtureDatasetConfig():

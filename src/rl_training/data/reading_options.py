@@ -133,10 +133,13 @@ class ReadingOptions(Section):
         except ValidationError as error:
             raise ReadingError(explain(error, cls)) from None
 
+    def every(self) -> Choices:
+        """All of them, by their names."""
+        return cast(Choices, {name: getattr(self, name) for name in Choices.__annotations__})
+
     def said(self) -> Choices:
-        """What was said, by its names."""
-        given = {name: getattr(self, name) for name in Choices.__annotations__}
-        return cast(Choices, {name: choice for name, choice in given.items() if is_said(choice)})
+        """Those by which something is done."""
+        return cast(Choices, {name: choice for name, choice in self.every().items() if is_said(choice)})
 
     def understanding(self) -> Understanding:
         """How what was read is understood, whatever its format."""
