@@ -198,6 +198,10 @@ def test_what_has_to_be_typed_to_set_more_episodes_aside(command: Any, tmp_path:
     one = split_anew(load_policy(run))
     assert one is not None
     assert one.command == "rl-training data split -c mine.yaml --held-out 0.5 -o train-2.csv aside-2.csv"
+    # another one of the same log, that reads more of it, comes first by its name: it is not what was split by
+    other_columns = section.replace("obs: minute", "obs: [minute, batch]")
+    Path("all.yaml").write_text(f"algo: bc\ntotal_timesteps: 10\ndataset: {other_columns}\n")
+    assert split_anew(load_policy(run)) == one
     Path("mine.yaml").unlink()
     other = split_anew(load_policy(run))
     assert other is not None
