@@ -14,7 +14,8 @@ from rl_training.data.formats.limits import check_size
 from rl_training.errors import DataError
 from rl_training.validation import shown
 
-_ROUNDED = re.compile(r"\d[.,]\d{5}[eE]\+(?:0[6-9]|[1-9]\d)")  # six digits of seven or more
+# Six digits of seven or more, as a wide cell shows them; three of four or more, as cells of the format 0.00E+00 do.
+_ROUNDED = re.compile(r"\d[.,](?:\d{5}[eE]\+(?:0[6-9]|[1-9]\d)|\d{2}[eE]\+(?:0[3-9]|[1-9]\d))")
 
 
 def labels(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
