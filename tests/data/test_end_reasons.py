@@ -194,8 +194,8 @@ class TestReasons:
             " truncation, ongoing) for each; it holds Goal (1 row), timeout (1 row), crash (1 row)"
         )
         assert refusal(table(), end_reasons={"goal": "termination", "time_out": "truncation"}) == (
-            "column 'why': 'timeout' at row 4 is not among end_reasons (nor is 'crash'); 'time_out' there is in no row of the"
-            " data, and probably means 'timeout'"
+            "column 'why': 'timeout' at row 4 is not among end_reasons (nor is 'crash'); 'time_out' there is in no row"
+            " of the data, and probably means 'timeout'"
         )
         said: dict[str, Any] = {"goal": "termination", "crash": "termination", "time out": "truncation"}
         mistyped = table(why=["", "", "goal", "", "timeout", "", "", "crash", "", "time out"])

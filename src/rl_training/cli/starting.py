@@ -23,6 +23,8 @@ from rl_training.data.few_episodes import of_one_episode
 from rl_training.data.fields import END_REASONS, EPISODE_IDS, FILE_NAME, STEP
 from rl_training.data.formats import MINARI_PREFIX
 from rl_training.data.formats.csv import HEADER_ALONE
+from rl_training.data.formats.csv_misfits import repeated_header
+from rl_training.data.formats.csv_text import layout_of
 from rl_training.data.formats.end_reasons import ONGOING
 from rl_training.data.formats.expanding import matches
 from rl_training.data.formats.names import first_of, listed
@@ -52,6 +54,7 @@ _NO_DATA = (
     "is a configuration, and init writes one for data: rl-training init LOG.csv -o {0}; to look at what it says:"
     " rl-training config validate {0}; to train it: rl-training train -c {0}"
 )
+_LOOKED_THROUGH = 2**28  # bytes of a file in which the header is looked for once more
 _SAMPLE = 5_000  # rows that guesses look at
 _MOST_KINDS = 20  # whole numbers among actions that look like the numbers of choices
 _MOST_BOUNDS = 16  # actions whose bounds are proposed
@@ -141,6 +144,10 @@ def _first_look(source: str, place: Path) -> Peek:
         raise DataError(f"{source}: {error}") from error
     if first.rows == 0:
         raise DataError(f"{source}: {HEADER_ALONE}")
+    is_small = first.kind == "csv" and place.is_file() and place.stat().st_size < _LOOKED_THROUGH
+    told = repeated_header(place, layout_of(place)) if is_small else None
+    if told is not None:  # every column would look like text
+        raise DataError(f"{source}: {told}")
     return first
 
 
