@@ -27,6 +27,7 @@ from rl_training.data.formats.csv_misfits import repeated_header
 from rl_training.data.formats.csv_text import layout_of
 from rl_training.data.formats.end_reasons import ONGOING
 from rl_training.data.formats.expanding import matches
+from rl_training.data.formats.labels import are_rounded
 from rl_training.data.formats.names import first_of, listed
 from rl_training.data.formats.peek import Peek, peek
 from rl_training.data.formats.places import expand, locate
@@ -86,7 +87,7 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
     if first.kind == "minari" and fault is not None and "columns: {obs" in fault:
         guesses = Guesses((Guess("obs", (), fault),), ())
     told = None if guesses.unclear else fault
-    noted = [*first.notes, *missing_cells(first, guesses), *doubled]
+    noted = [*first.notes, *missing_cells(first, guesses), *doubled, *_rounded_ids(place, first, guesses)]
     recommended = recommend(dataset)
     chosen_env, env_note = _environment(env_id, first, dataset, source)
     draft = replace(
@@ -169,6 +170,15 @@ def _reasons(place: Path, first: Peek, guesses: Guesses) -> dict[str, ReasonGues
     by_rows = sorted(texts.items(), key=lambda entry: -entry[1].rows)
     counts = {text: found.rows for text, found in by_rows}
     return guess_reasons(counts, lengths, at_ends=only_at_ends(cells, episodes), scored=guesses.scored_at_ends)
+
+
+def _rounded_ids(place: Path, first: Peek, guesses: Guesses) -> list[str]:
+    """A note on ids that a spreadsheet has rounded, which the reader refuses."""
+    ids = guesses.column_of(EPISODE_IDS)
+    if ids is None or first.kind != "csv" or not are_rounded(texts_of(expand(place), first.kind, [ids])[ids]):
+        return []
+    told = f"{printable(ids)} holds numbers that were rounded, as spreadsheets do to long ones (1.00E+03)"
+    return [f"{told}, and episodes may have become one: export the column as text, before the whole is read"]
 
 
 def _without_remarks(

@@ -118,8 +118,9 @@ def _two_units(middle: Vector, spread: Vector) -> tuple[npt.NDArray[np.bool_], s
 def _changed_inside(
     subject: Subject, values: FloatArray, episodes: npt.NDArray[np.int64], middle: Vector, spread: Vector
 ) -> tuple[npt.NDArray[np.bool_], str, int] | None:
-    """The same, with the first row, of a unit that changed once, inside an episode, where levels of episodes differ too much to leave a gap:
-    by far the largest step goes to what the value before is in the other unit, and levels and spreads agree."""
+    """The same, with the first row, of a unit that changed once, inside an episode, where levels of episodes differ too
+    much to leave a gap: by far the largest step goes to what the value before is in the other unit, and levels and
+    spreads agree."""
     if not subject.inner.size or not (np.isfinite(middle).all() and np.isfinite(spread).all()):
         return None
     steps = np.abs(values[subject.inner + 1].astype(np.float64) - values[subject.inner])
