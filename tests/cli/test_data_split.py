@@ -14,6 +14,7 @@ import pytest
 from rl_training.cli import data_split
 from rl_training.data import TransitionDataset, infer_spaces
 from rl_training.data.column_names import names_of
+from rl_training.data.few_episodes import to_judge_by
 from rl_training.data.formats import writers
 from rl_training.wording import readable
 
@@ -383,4 +384,12 @@ def test_too_few_to_judge_by(command: Any, tmp_path: Path) -> None:
     out = command("data", "split", "log.csv", "--held-out", "0.01", "-o", "a.npz", "b.npz").out
     assert "  warning: 1 episode set aside: too few to judge by, as evaluate --offline needs 10; --held-out 0.25" in out
     out = command("data", "split", "log.csv", "--force", "-o", "a.npz", "b.npz").out
+    assert "  note: 10 episodes set aside are often too few to judge a policy by: --held-out 0.4 sets 16 aside\n" in out
+    out = command("data", "split", "log.csv", "--held-out", "0.4", "--force", "-o", "a.npz", "b.npz").out
     assert "too few" not in out
+
+
+@pytest.mark.parametrize(("aside", "whole", "told"), [(40, 160, "sets 64 aside"), (50, 200, ""), (45, 100, "")])
+def test_often_too_few_to_judge_by(aside: int, whole: int, told: str) -> None:
+    assert (to_judge_by(aside, whole) or "").endswith(told)
+    assert bool(to_judge_by(aside, whole)) is bool(told)

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -59,6 +60,18 @@ def test_a_table(command: Any, runs: dict[str, Path]) -> None:
     assert [line.split()[0] for line in lines[4:6]] == ["recorded", "behaviour"]
     assert [line.split()[:2] for line in lines[6:8]] == [["seed", "4"], ["seed", "2"]]
     assert "note: the policy was trained on these episodes" in out
+
+
+def test_data_that_have_changed_are_warned_of_first(command: Any, data_file: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own.npz"
+    shutil.copy(data_file, own)
+    run = train(small_config(own, tmp_path)).run.path
+    with np.load(own) as held:
+        np.savez(own, **(dict(held) | {"rewards": held["rewards"] + 1.0}))
+    out = command("evaluate", run, "--offline", *QUICK).out
+    notes = [line for line in out.splitlines() if line.startswith(("  note: ", "  warning: "))]
+    assert notes[0] == "  warning: the data have changed since the policy was trained"
+    assert len(notes) > 1
 
 
 def test_json_is_what_is_stored(command: Any, runs: dict[str, Path]) -> None:
@@ -198,6 +211,10 @@ def test_what_has_to_be_typed_to_set_more_episodes_aside(command: Any, tmp_path:
     one = split_anew(load_policy(run))
     assert one is not None
     assert one.command == "rl-training data split -c mine.yaml --held-out 0.5 -o train-2.csv aside-2.csv"
+    # another one of the same log, that reads more of it, comes first by its name: it is not what was split by
+    other_columns = section.replace("obs: minute", "obs: [minute, batch]")
+    Path("all.yaml").write_text(f"algo: bc\ntotal_timesteps: 10\ndataset: {other_columns}\n")
+    assert split_anew(load_policy(run)) == one
     Path("mine.yaml").unlink()
     other = split_anew(load_policy(run))
     assert other is not None

@@ -258,7 +258,7 @@ class TestNamedColumns:
         ("content", "message"),
         [
             ("x,x,y\n0.1,0.9,1\n", "two columns are named 'x'; leave in the one that the policy sees"),
-            ("Y,X\n1,0.5\n", "lacks x, y; the policy sees x, y; did you mean 'X'?"),
+            ("Y,X\n1,0.5\n", "lacks x, y; the policy sees x, y; if 'X' is that, its name must be 'x'"),
             ("x,y\n0.1,1\n0.2,ERR\n0.3,2\n", "column 'y': line 3 has no value, but 'ERR'; fill it in"),
             (
                 "x,y\n0.1,1\nn/a,1\n,2\n",

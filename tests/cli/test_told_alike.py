@@ -74,6 +74,26 @@ def test_a_policy_is_no_data(name: str, way: str, mistake: Any, tmp_path: Path) 
     assert "rl-training predict RUN" in told
 
 
+def test_a_second_file_behind_the_first(mistake: Any, tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("\n".join([HEADER, *lines(), HEADER, *lines()]), "utf-8")
+    line = len(lines()) + 2
+    assert f"log.csv: line {line} repeats the header: leave it out (a second file" in mistake("init", "log.csv")
+
+
+def test_ids_that_a_spreadsheet_has_rounded(command: Any, tmp_path: Path) -> None:
+    rows = [f"1.0{row // 6}E+03,{row},{row % 5},{row % 3}" for row in range(24)]
+    (tmp_path / "log.csv").write_text("\n".join(["batch,a,b,c", *rows]) + "\n")
+    out = " ".join(command("init", "log.csv", "-o", "c.yaml").out.split())
+    assert "batch holds numbers that were rounded, as spreadsheets do to long ones" in out
+
+
+def test_what_is_kept_beside_a_table_is_no_data(mistake: Any, tmp_path: Path) -> None:
+    for name in ("aside.csv", "aside.csv-metadata.json"):
+        (tmp_path / name).write_text("{}")
+    told = mistake("init", "aside.csv-metadata.json")
+    assert "is kept beside aside.csv, and says how to read it; name aside.csv" in told
+
+
 @pytest.mark.usefixtures("config")
 def test_days_without_a_time(mistake: Any, tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("\n".join([HEADER, *lines("")]), "utf-8")

@@ -326,7 +326,7 @@ class TestSteps:
         """As of files that were put one behind another."""
         lines = [f"{row // 4},{row % 4},{row},0,0" for row in range(12)]
         told = refusal(write(tmp_path / "a.csv", self.COLUMNS, *lines, self.COLUMNS, *lines), columns=self.MAPPING)
-        assert "column 't': 't' at row 12 is not a number; the header stands there again, leave out that line" in told
+        assert "line 14 repeats the header: leave it out (a second file behind the first)" in told
         assert "missing" not in told
 
     def test_what_comes_first_in_dates_is_told_further_on(

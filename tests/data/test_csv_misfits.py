@@ -115,6 +115,14 @@ def test_two_files_one_after_another(log: Path) -> None:
     assert told == ("a second header at line 25: two files one after another? Split them, or delete lines 24 to 26")
 
 
+def test_a_second_file_with_the_same_columns(log: Path) -> None:
+    """Its header makes text of every column."""
+    told = refusal(log, [TITLE, HEADER, *rows()[:20], HEADER, *rows()[20:]])
+    assert told == "line 23 repeats the header: leave it out (a second file behind the first)"
+    thrice = refusal(log, [HEADER, *rows()[:20], HEADER, *rows()[20:30], HEADER, *rows()[30:]])
+    assert thrice == "lines 22, 33 repeat the header: leave them out (other files behind the first)"
+
+
 @pytest.mark.parametrize("last", ["Summe;;;;;57.5;", "Total:;;;;;57.5;"])
 def test_a_line_of_totals(last: str, log: Path) -> None:
     told = refusal(log, [HEADER, *rows(), last])

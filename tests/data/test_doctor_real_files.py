@@ -69,8 +69,7 @@ def test_cartpole(shared_data: Path) -> None:
 
 def test_actions_on_the_bounds(shared_data: Path) -> None:
     examined = report(shared_data / "mujoco/hopper-medium-expert.hdf5")
-    assert found(examined) == {("note", "actions.at-bound")}
-    assert examined.findings[0].what.startswith("11% of all action entries")
+    assert found(examined) == set()  # 11% of all entries, about which there is nothing to do
 
 
 def test_short_episodes_dominate(shared_data: Path) -> None:

@@ -25,7 +25,7 @@ DISTRIBUTION = [field.name for field in fields(Distribution)]
 def sick() -> Report:
     arrays = healthy()
     arrays["rewards"][40] = np.nan
-    arrays["actions"][::50, 0] = 1.0
+    arrays["obs"][:, 2] = arrays["next_obs"][:, 2] = 1.0
     return report_on(arrays)
 
 

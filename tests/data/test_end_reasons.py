@@ -194,8 +194,14 @@ class TestReasons:
             " truncation, ongoing) for each; it holds Goal (1 row), timeout (1 row), crash (1 row)"
         )
         assert refusal(table(), end_reasons={"goal": "termination", "time_out": "truncation"}) == (
-            "column 'why': 'timeout' at row 4 is not among end_reasons (nor is 'crash'); did you mean 'time_out'?;"
-            " say what each of them means, end_reasons: {timeout: termination} (or truncation, ongoing)"
+            "column 'why': 'timeout' at row 4 is not among end_reasons (nor is 'crash'); 'time_out' there is in no row"
+            " of the data, and probably means 'timeout'"
+        )
+        said: dict[str, Any] = {"goal": "termination", "crash": "termination", "time out": "truncation"}
+        mistyped = table(why=["", "", "goal", "", "timeout", "", "", "crash", "", "time out"])
+        assert refusal(mistyped, end_reasons=said) == (
+            "column 'why': 'timeout' at row 4 is not among end_reasons; did you mean 'time out'?; say what it means,"
+            " end_reasons: {timeout: termination} (or truncation, ongoing)"
         )
 
     def test_other_mistakes(self) -> None:

@@ -45,8 +45,9 @@ def test_are_warned_of_with_what_to_write() -> None:
     assert "`at_termination: {hard landing: -6}`" in told.advice
 
 
-def limited(seen: Any, meaning: str = "termination") -> Finding | None:
-    """Of 20 batches of 30 rows, and of 25 that were done earlier. seen: what a policy sees, of the rows' places."""
+def limited(seen: Any, meaning: str = "termination", *, dated: bool = False, **options: Any) -> Finding | None:
+    """Of 20 batches of 30 rows, and of 25 that were done earlier. seen: what a policy sees, of the rows' places. dated:
+    the steps are dates."""
     lengths = [30] * 20 + [10 + n % 15 for n in range(25)]
     at = np.concatenate([np.arange(length) for length in lengths])
     last = np.concatenate([np.arange(length) == length - 1 for length in lengths])
@@ -56,14 +57,26 @@ def limited(seen: Any, meaning: str = "termination") -> Finding | None:
         "u": draw.uniform(-1, 1, len(at)),
         "r": draw.normal(size=len(at)),
         "batch": np.repeat(np.arange(len(lengths)), lengths),
-        "minute": 4 * at,
+        "minute": 4 * at if not dated else np.datetime64("2024-03-01", "m") + np.arange(len(at)),
         "why": np.where(last, np.where(at == 29, "time over", "done"), ""),
     }
     columns = {"obs": ["x"], "actions": ["u"], "rewards": "r"}
     columns |= {"episode_ids": "batch", "step": "minute", "end_reasons": "why"}
     meanings: Any = {"done": "termination", "time over": meaning}
     raw = settle(read_table(table, columns, TableChoices(end_reasons=meanings)))
-    return {one.code: one for one in examine(raw).findings}.get("flags.unseen-limit")
+    return {one.code: one for one in examine(raw, **options).findings}.get("flags.unseen-limit")
+
+
+def test_a_date_counts_no_rows_that_come_again() -> None:
+    """A column that nobody reads may, and is named; what only looks so at first is not."""
+    at = np.concatenate([np.arange(length) for length in [30] * 20 + [10 + n % 15 for n in range(25)]])
+    unread = {"other": np.where(at < 5, at, 3.0), "Min": at + 1.0}
+    told = limited(lambda at: np.sin(7.0 * at), dated=True, unread=lambda: unread)
+    assert told is not None
+    assert told.advice.startswith("Add 'Min' to obs; if the task does not end there")
+    told = limited(lambda at: np.sin(7.0 * at), dated=True)
+    assert told is not None
+    assert told.advice.startswith("Add a column that counts the rows of an episode to obs (or say observe_time: [day],")
 
 
 def test_an_end_by_the_clock_that_no_observation_tells() -> None:

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rl_training.data.doctor import examine
 from rl_training.data.doctor.screening import screen
-from rl_training.data.formats import RawData
+from rl_training.data.formats import RawData, read_table
 from rl_training.data.offline_dataset import TransitionDataset
 from sick_data import codes, healthy
 
@@ -30,6 +31,19 @@ def test_what_the_action_brought_about_is_told_with_what_tells_it() -> None:
     assert (finding.level, finding.field) == ("warning", "obs")
     assert "Column 3 follows from the action of the same row: 9" in finding.what
     assert "take it out of obs" in finding.advice
+
+
+def test_an_action_that_is_observed_is_told_once() -> None:
+    arrays = healthy(next_obs=None)
+    table = {f"x{place}": column for place, column in enumerate(arrays["obs"].T)}
+    noise = np.random.default_rng(1).normal(0.0, 0.3, len(arrays["obs"]))
+    table |= {"u": np.clip(arrays["actions"][:, 0] + noise, -1.0, 1.0), "reward": arrays["rewards"]}
+    table |= {name: arrays[name] for name in ("terminations", "truncations")}
+    columns: dict[str, Any] = {"obs": ["x0", "x1", "x2", "u"], "actions": "u", "rewards": "reward"}
+    found = [str(finding) for finding in examine(read_table(table, columns)).findings]
+    assert len([told for told in found if "'u'" in told]) == 1
+    called_otherwise = examine(read_table(table | {"seen": table["u"]}, columns | {"obs": ["x0", "x1", "x2", "seen"]}))
+    assert CODE in {finding.code for finding in called_otherwise.findings}
 
 
 def test_nothing_is_said_of_what_follows_from_the_row_before() -> None:

@@ -451,6 +451,10 @@ def test_ids_that_a_spreadsheet_has_rounded() -> None:
     """1.23457E+11 is what it shows, and writes, of a thousand long numbers."""
     told = refusal(table(run=["7"] * 6 + ["1.23457E+11"] * 6), MAPPING)
     assert told.startswith("column 'run': 1.23457E+11 at row 6 is a number that was rounded, as spreadsheets do")
+    told = refusal(table(run=["1.00E+03"] * 6 + ["1.01E+03"] * 6), MAPPING)  # 1000 to 1004 are all the first
+    assert told.startswith("column 'run': 1.00E+03 at row 0 is a number that was rounded, as spreadsheets do")
+    exact = TransitionDataset.from_table(table(run=["1.50E+02"] * 6 + ["1.23457E+05"] * 6), MAPPING)
+    assert exact.n_episodes == 2
     exact = TransitionDataset.from_table(table(run=["1.5E+11"] * 6 + ["1.23457E+05"] * 6), MAPPING)
     assert exact.n_episodes == 2
 

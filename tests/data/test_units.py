@@ -41,6 +41,28 @@ def test_fahrenheit_in_every_other_episode() -> None:
     assert finding.what == "Column 0: in 12 of 24 episodes values lie, and vary, as °F do beside °C: another unit?"
 
 
+def levelled(change: Callable[[Any], Any], row: int) -> dict[str, Any]:
+    """A temperature that every episode has at another level, which leaves no gap, changed from a row on."""
+    arrays = without_successors()
+    episode = np.searchsorted(ends_of(arrays), np.arange(len(arrays["obs"])))
+    warmth = 45.0 + 5.0 * (episode % 12) + np.random.default_rng(1).normal(size=len(episode))
+    warmth[row:] = change(warmth[row:])
+    return arrays | {"obs": np.column_stack([warmth, arrays["obs"][:, 1:]]).astype(np.float32)}
+
+
+def test_fahrenheit_from_within_an_episode_on() -> None:
+    """The first of them is the one it changed in."""
+    start = int(ends_of(without_successors())[11]) + 6
+    found = codes(levelled(lambda celsius: 1.8 * celsius + 32.0, start))
+    assert (found[CODE].count, found[CODE].place.episode, found[CODE].place.row) == (12, 12, start)
+    assert found[CODE].what == (
+        "Column 0: in the last 12 of 24 episodes values lie, and vary, as °F do beside °C: another unit?"
+    )
+    assert CODE in codes(levelled(lambda fahrenheit: (fahrenheit - 32.0) / 1.8, start))
+    for change in (lambda celsius: celsius + 60.0, lambda celsius: 1.8 * celsius - 20.0, lambda celsius: celsius):
+        assert CODE not in codes(levelled(change, start))
+
+
 def test_kelvins_in_a_few() -> None:
     finding = codes(tanks(lambda celsius: celsius + 273.15, lambda episode: episode % 7 == 2))[CODE]
     assert "as kelvins do beside °C" in finding.what

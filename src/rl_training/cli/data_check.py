@@ -7,8 +7,11 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy.typing as npt
 from rich.console import Console
 from rich.text import Text
 
@@ -29,7 +32,7 @@ from rl_training.data.formats.columns import packed_copies
 from rl_training.data.formats.peek import peek
 from rl_training.data.formats.places import expand, locate
 from rl_training.data.formats.siblings import alike_beside
-from rl_training.data.formats.whole_columns import rare_texts
+from rl_training.data.formats.whole_columns import counting, rare_texts
 from rl_training.data.reference_returns import reference_returns
 from rl_training.data.settling import settle
 from rl_training.data.termination_rewards import NAME as AT_TERMINATION
@@ -55,7 +58,8 @@ def check(
     with told_as_json(path, as_json):
         raw = read_source(str(path), reading, of_config=of_config)
         spaces, bounds, findings = _environment(env_id, raw.env_id)
-        report = examine(raw, spaces, env_id, obs_bounds=bounds, also=findings, texts=_rare_texts(str(path), raw))
+        texts, unread = _rare_texts(str(path), raw), partial(_unread, str(path), raw)
+        report = examine(raw, spaces, env_id, obs_bounds=bounds, also=findings, texts=texts, unread=unread)
         report = replace(report, findings=(*report.findings, *_of_little(report, path)))
         if not of_config:
             report = replace(report, findings=tuple(_in_options(finding) for finding in report.findings))
@@ -93,6 +97,15 @@ def _rare_texts(source: str, raw: RawData) -> dict[str, dict[int, str]]:
         return {}
     first = peek(place, _SAMPLE, ends=False)
     return rare_texts(place, first.kind, first.columns)
+
+
+def _unread(source: str, raw: RawData) -> dict[str, npt.NDArray[Any]]:
+    """The numbers of a table's columns that nobody reads and that count rows, by the look of the first."""
+    place = expand(locate(source))
+    if formats.recognise(place) not in ("csv", "parquet"):
+        return {}
+    first, used = peek(place, _SAMPLE, ends=False), {name for columns in raw.columns.values() for name, _ in columns}
+    return counting(place, first.kind, {name: cells for name, cells in first.columns.items() if name not in used})
 
 
 def info(path: Path, env_id: str | None, reading: Reading, *, as_json: bool) -> None:

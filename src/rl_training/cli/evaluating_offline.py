@@ -197,7 +197,7 @@ def _lines(one: Estimated) -> list[str]:
         *table(heads, rows, right=(value, better, "probability")),
         *_recorded(found, shown),
         *(f"  {line}" for line in _doubted(found)),
-        *(f"  note: {caution}" for caution in found.cautions),
+        *(f"  {notice_line(caution)}" for caution in found.cautions),
     ]
 
 

@@ -16,7 +16,8 @@ from rl_training.data.formats.cells import BadCellsError
 from rl_training.data.formats.clocks import DATES, clock_of
 from rl_training.data.formats.csv_text import Layout
 from rl_training.data.formats.field_columns import bearing, plain
-from rl_training.data.formats.names import listed, split_number, suggest
+from rl_training.data.formats.names import listed, split_number
+from rl_training.data.formats.other_names import called_otherwise
 from rl_training.data.formats.times import steps_of
 from rl_training.data.formats.written import names_beside
 from rl_training.environments import NamedColumn
@@ -90,7 +91,8 @@ def require_all(known: Sequence[NamedColumn], names: Sequence[str]) -> None:
         return
     dates = {column.time for column in lacking if column.time}
     way = f" (or {listed(dates)}, the dates that they are computed from)" if dates else ""
-    meant = suggest(lacking[0].name, names)
+    own = {column.name for column in known}
+    meant = called_otherwise(lacking[0].name, [name for name in names if name not in own])
     seen = listed(column.name for column in known)
     raise DataError(f"lacks {listed(column.name for column in lacking)}{way}; the policy sees {seen}{meant}")
 

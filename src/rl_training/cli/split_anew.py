@@ -58,12 +58,13 @@ def split_anew(policy: LoadedPolicy) -> SplitAnew | None:
 
 
 def _of_log(split: Provenance, part: Path) -> str | None:
-    """The words that name the log which was split, and how it is read: by a configuration, where one is at hand."""
+    """The words that name the log which was split, and how it was read then: by a configuration that says the same,
+    where one is at hand; another one may name other columns of the same log."""
     places = [folder / split.source for folder in (part.parent, Path()) if split.source]
     place = next((place for place in places if is_there(place)), None)
     if place is None:
         return None
-    if (config := config_of(place)) is not None:
+    if (config := config_of(place, split.options)) is not None:
         return f"-c {in_shell(config)}"
     values = {"algo": "bc", "total_timesteps": 1, "dataset": {**path_alone(str(place)), **split.options}}
     section = TrainConfig.parse(values).dataset

@@ -23,8 +23,11 @@ from rl_training.data.few_episodes import of_one_episode
 from rl_training.data.fields import END_REASONS, EPISODE_IDS, FILE_NAME, STEP
 from rl_training.data.formats import MINARI_PREFIX
 from rl_training.data.formats.csv import HEADER_ALONE
+from rl_training.data.formats.csv_misfits import repeated_header
+from rl_training.data.formats.csv_text import layout_of
 from rl_training.data.formats.end_reasons import ONGOING
 from rl_training.data.formats.expanding import matches
+from rl_training.data.formats.labels import are_rounded
 from rl_training.data.formats.names import first_of, listed
 from rl_training.data.formats.peek import Peek, peek
 from rl_training.data.formats.places import expand, locate
@@ -52,6 +55,7 @@ _NO_DATA = (
     "is a configuration, and init writes one for data: rl-training init LOG.csv -o {0}; to look at what it says:"
     " rl-training config validate {0}; to train it: rl-training train -c {0}"
 )
+_LOOKED_THROUGH = 2**28  # bytes of a file in which the header is looked for once more
 _SAMPLE = 5_000  # rows that guesses look at
 _MOST_KINDS = 20  # whole numbers among actions that look like the numbers of choices
 _MOST_BOUNDS = 16  # actions whose bounds are proposed
@@ -83,7 +87,7 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
     if first.kind == "minari" and fault is not None and "columns: {obs" in fault:
         guesses = Guesses((Guess("obs", (), fault),), ())
     told = None if guesses.unclear else fault
-    noted = [*first.notes, *missing_cells(first, guesses), *doubled]
+    noted = [*first.notes, *missing_cells(first, guesses), *doubled, *_rounded_ids(place, first, guesses)]
     recommended = recommend(dataset)
     chosen_env, env_note = _environment(env_id, first, dataset, source)
     draft = replace(
@@ -141,6 +145,10 @@ def _first_look(source: str, place: Path) -> Peek:
         raise DataError(f"{source}: {error}") from error
     if first.rows == 0:
         raise DataError(f"{source}: {HEADER_ALONE}")
+    is_small = first.kind == "csv" and place.is_file() and place.stat().st_size < _LOOKED_THROUGH
+    told = repeated_header(place, layout_of(place)) if is_small else None
+    if told is not None:  # every column would look like text
+        raise DataError(f"{source}: {told}")
     return first
 
 
@@ -162,6 +170,15 @@ def _reasons(place: Path, first: Peek, guesses: Guesses) -> dict[str, ReasonGues
     by_rows = sorted(texts.items(), key=lambda entry: -entry[1].rows)
     counts = {text: found.rows for text, found in by_rows}
     return guess_reasons(counts, lengths, at_ends=only_at_ends(cells, episodes), scored=guesses.scored_at_ends)
+
+
+def _rounded_ids(place: Path, first: Peek, guesses: Guesses) -> list[str]:
+    """A note on ids that a spreadsheet has rounded, which the reader refuses."""
+    ids = guesses.column_of(EPISODE_IDS)
+    if ids is None or first.kind != "csv" or not are_rounded(texts_of(expand(place), first.kind, [ids])[ids]):
+        return []
+    told = f"{printable(ids)} holds numbers that were rounded, as spreadsheets do to long ones (1.00E+03)"
+    return [f"{told}, and episodes may have become one: export the column as text, before the whole is read"]
 
 
 def _without_remarks(

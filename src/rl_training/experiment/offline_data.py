@@ -25,7 +25,7 @@ from rl_training.experiment.stored_numbers import as_number
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.run_directory import run_of
 from rl_training.validation import shown
-from rl_training.wording import amount
+from rl_training.wording import WARNING, amount
 
 if TYPE_CHECKING:
     from rl_training.experiment.manager import LoadedPolicy
@@ -72,7 +72,7 @@ def episodes_to_evaluate_on(
     cautions += outside_in_words(data, spaces)
     own = given is None
     if own and trained not in (None, data.fingerprint()):
-        cautions.append("the data have changed since the policy was trained")
+        cautions.insert(0, f"{WARNING}the data have changed since the policy was trained")
     seen = 1.0 if own or data.fingerprint() == trained else _share_seen(policy, data, trained)
     if seen == 1.0:
         cautions.append(TRAINED_ON)

@@ -173,20 +173,15 @@ def _at_bounds(subject: Subject, actions: FloatArray, bounds: Bounds, switched: 
     counts[list(switched)] = 0
     total = int(counts.sum())
     part_at = total / actions.size
-    if part_at < 0.001 or (bounds.held_to is None and part_at <= _MOSTLY):
+    if part_at <= _MOSTLY:  # training moves them just inside
         return
     worst = int(np.argmax(counts))
     what = f"{share(part_at)} of all action entries lie exactly on a bound"
     if len(counts) > 1:
         what += f" (most in {column_in_words(worst, subject.action_names)}: {share(counts[worst] / len(actions))})"
-    level: Level = "warning" if part_at > _MOSTLY else "note"
-    if part_at > _MOSTLY:
-        what += ": the behaviour switches between extremes, or its actions were clipped when they were recorded."
-        advice = "If they were clipped, record the actions that were executed; a smooth policy fits extremes badly."
-    else:
-        what += ", where atanh is infinite."
-        advice = "Nothing to do here: training moves them just inside; other code with tanh policies must clip them."
-    yield Finding(level, "actions.at-bound", "actions", what, advice, total)
+    what += ": the behaviour switches between extremes, or its actions were clipped when they were recorded."
+    advice = "If they were clipped, record the actions that were executed; a smooth policy fits extremes badly."
+    yield Finding("warning", "actions.at-bound", "actions", what, advice, total)
 
 
 def _marked_discrete(actions: FloatArray) -> Finding:

@@ -12,6 +12,7 @@ import numpy as np
 
 from rl_training.data.doctor.action_checks import check_actions, find_bounds
 from rl_training.data.doctor.clock_checks import check_going_on, check_observed_dates
+from rl_training.data.doctor.cost_checks import check_sign_of_costs
 from rl_training.data.doctor.coverage import (
     action_range_visited,
     action_spread,
@@ -33,7 +34,7 @@ from rl_training.data.doctor.observation_checks import ObsBounds, check_observat
 from rl_training.data.doctor.outcome_checks import check_outcomes
 from rl_training.data.doctor.places import in_file
 from rl_training.data.doctor.raw_checks import RawFields, read_fields
-from rl_training.data.doctor.reason_checks import check_failures, check_unseen_limit
+from rl_training.data.doctor.reason_checks import Unread, check_failures, check_unseen_limit
 from rl_training.data.doctor.resolution_checks import check_resolution
 from rl_training.data.doctor.reward_shift import check_reward_shift
 from rl_training.data.doctor.screening import screen
@@ -62,12 +63,13 @@ def examine(
     obs_bounds: ObsBounds | None = None,
     also: Iterable[Finding] = (),
     texts: Mapping[str, Mapping[int, str]] = MappingProxyType({}),
+    unread: Unread = dict,
 ) -> Report:
     """Facts and findings of what a reader handed over; bad data never raise.
 
     spaces, obs_bounds: the environment's, where they are known. env_id: for the scale of scores; the file's by default.
     also: findings from elsewhere that belong into the report. texts: of columns with text in a few rows, by the file's
-    rows.
+    rows. unread: the numbers of columns that nobody reads.
     """
     raw = _with_scores(raw)
     fields = read_fields(raw.arrays, raw.column_in_file)
@@ -88,10 +90,10 @@ def examine(
         findings += [*check_going_on(raw, subject), *check_observed_dates(raw)]
         facts, more = _check_fields(facts, fields, subject, spaces, obs_bounds, raw.bounds)
         findings += [*more, *check_early_ends(subject, costs=raw.negated), *check_failures(raw, subject)]
-        findings += check_unseen_limit(raw, subject)
+        findings += check_unseen_limit(raw, subject, unread)
     coarse = () if dataset is None else dataset.coarse
     findings += check_resolution(coarse)
-    findings += check_reward_name(raw, subject.rewards)
+    findings += [*check_reward_name(raw, subject.rewards), *check_sign_of_costs(raw, subject)]
     findings += [*_unused(raw, subject), *check_unused_texts(texts, raw, subject)]
     notes = raw.notes if dataset is None else [note for note in dataset.notes if note not in raw.hints]
     findings += [_as_read(note) for note in notes]

@@ -28,8 +28,11 @@ _MOST_SUSPECTS, _MOST_TOLD = 12, 3  # columns
 
 
 def check_outcomes(subject: Subject) -> Iterator[Finding]:
-    """A finding for each column that the action tells, and neither the row before nor the rest of the row does."""
-    for found in [suspect for suspect in _suspects(subject) if suspect.is_of_action][:_MOST_TOLD]:
+    """A finding for each column that the action tells, and neither the row before nor the rest of the row does; but for
+    one that is an action itself, which is told when it is read."""
+    actions, names = subject.action_names or (), subject.obs_names or ()
+    suspects = [one for one in _suspects(subject) if not names or names[one.column] not in actions]
+    for found in [suspect for suspect in suspects if suspect.is_of_action][:_MOST_TOLD]:
         name = column_in_words(found.column, subject.obs_names)
         before, beside = (share(max(part, 0.0)) for part in (found.before, found.beside))
         what = (

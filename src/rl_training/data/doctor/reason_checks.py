@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -59,8 +60,12 @@ def check_failures(raw: RawData, subject: Subject) -> Iterator[Finding]:
     yield Finding("warning", "rewards.ends-alike", "rewards", what, advice, count, place, advised)
 
 
-def check_unseen_limit(raw: RawData, subject: Subject) -> Iterator[Finding]:
-    """Terminations with a reason that comes after one number of rows, where no observation counts rows."""
+Unread = Callable[[], Mapping[str, npt.NDArray[Any]]]  # numbers of columns that nobody reads, by the file's rows
+
+
+def check_unseen_limit(raw: RawData, subject: Subject, unread: Unread = dict) -> Iterator[Finding]:
+    """Terminations with a reason that comes after one number of rows, where no observation counts rows. unread: asked
+    for one that does, if there is something to tell."""
     if raw.end_texts is None or subject.obs is None or subject.terminations is None or not subject.whole_episodes:
         return
     limit = int(subject.lengths.max(initial=0))
@@ -71,25 +76,38 @@ def check_unseen_limit(raw: RawData, subject: Subject) -> Iterator[Finding]:
     by_clock = {
         text: ends for text, ends in of.items() if len(ends) >= _LIMIT_EPISODES and {n for _, n in ends} == {limit}
     }
-    if limit < SHORTEST_TIME_LIMIT or len(by_clock) != 1 or _counts_rows(subject):
+    if limit < SHORTEST_TIME_LIMIT or len(by_clock) != 1 or _counts_rows(subject, subject.obs):
         return
     ((text, ends),) = by_clock.items()
     what = (
         f"All {amount(len(ends), 'episode')} that end with {printable(text)!r} have {limit:,} rows, the most, and"
         " no column of the observations counts rows: nothing that a policy sees tells it how near that end is."
     )
-    counter = "a column that counts" if raw.clock is None else repr(printable(raw.clock.column))
-    advice = f"Add {counter} to obs; if the task does not end there, write `{printable(text)}: truncation`."
+    advice = f"{_counter(raw, subject, unread)}; if the task does not end there, write `{printable(text)}: truncation`."
     yield Finding("warning", "flags.unseen-limit", "terminations", what, advice, len(ends), subject.place(ends[0][0]))
 
 
-def _counts_rows(subject: Subject) -> bool:
-    """Whether a column of the observations grows with the place of a row in its episode, or falls with it."""
-    assert subject.obs is not None
+def _counter(raw: RawData, subject: Subject, unread: Unread) -> str:
+    """What to add to the observations, so that they count rows: never a date, which does not come again."""
+    is_date = raw.clock is not None and raw.clock.wall is not None
+    if raw.clock is not None and not is_date:
+        return f"Add {printable(raw.clock.column)!r} to obs"
+    places = raw.in_table(np.arange(subject.rows))
+    for name, numbers in unread().items():
+        if len(numbers) > places.max() and _counts_rows(subject, numbers[places][:, None]):
+            return f"Add {printable(name)!r} to obs"
+    by_day = " (or say observe_time: [day], if all begin at one time of day)" if is_date else ""
+    return f"Add a column that counts the rows of an episode to obs{by_day}"
+
+
+def _counts_rows(subject: Subject, values: npt.NDArray[Any]) -> bool:
+    """Whether a column of `[N, K]` grows with the place of a row in its episode, or falls with it."""
     rows = sample_rows(subject.rows)
     starts = subject.starts[np.searchsorted(subject.ends, rows)]
     at = rows - starts - np.mean(rows - starts)
-    seen = subject.obs[rows].astype(np.float64)
+    seen = values[rows].astype(np.float64)
+    if not np.isfinite(seen).all():
+        return False
     seen -= seen.mean(axis=0)
     size = np.sqrt((seen**2).sum(axis=0) * (at**2).sum())
     return bool(np.any(np.abs(seen.T @ at) >= _COUNTS * np.maximum(size, 1e-12)))

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from rl_training.data.doctor.action_checks import check_bounds, find_bounds
 from rl_training.data.doctor.clock_checks import check_observed_dates
+from rl_training.data.doctor.cost_checks import check_sign_of_costs
 from rl_training.data.doctor.episode_checks import check_early_ends, check_far_rewards, check_reward_name
 from rl_training.data.doctor.findings import Finding
 from rl_training.data.doctor.flag_checks import check_flags, check_left_out
@@ -53,6 +54,7 @@ def _findings(dataset: TransitionDataset, fields: RawFields, subject: Subject, b
         yield from check_left_out(dataset.in_file)
         yield from check_observed_dates(dataset.in_file)
         yield from check_reward_name(dataset.in_file, subject.rewards)
+        yield from check_sign_of_costs(dataset.in_file, subject)
     yield from check_far_rewards(subject)
     yield from check_early_ends(subject, costs=dataset.in_file is not None and dataset.in_file.negated)
     yield from check_stored_successors(subject)

@@ -24,6 +24,7 @@ _MOST_EPISODES, _MOST_ROWS = 1_000, 500  # that are looked at, and of each
 _POWERS = range(2, 7)
 _NEAR, _NEAR_OFFSET = 0.1, 0.05  # powers of ten
 _NEAR_LEVEL = 3.0  # °C
+_ALONE = 3.0  # times the largest of the other steps: a step that happens once
 _MOST_TOLD = 3  # columns
 
 Vector = npt.NDArray[np.float64]
@@ -54,11 +55,12 @@ def check_units(subject: Subject) -> Iterator[Finding]:
             continue
         middle, spread = _by_episode(subject, values, episodes)
         for column in range(values.shape[1]):
-            found = _two_units(middle[:, column], spread[:, column])
+            found = _two_units(middle[:, column], spread[:, column]) or _changed_inside(
+                subject, values[:, column], episodes, middle[:, column], spread[:, column]
+            )
             if found is None or (told := told + 1) > _MOST_TOLD:
                 continue
-            other, how = found
-            yield _finding(subject, field, column_in_words(column, names), column, episodes, other, how)
+            yield _finding(subject, field, column_in_words(column, names), column, episodes, *found)
 
 
 def _finding(
@@ -69,15 +71,16 @@ def _finding(
     episodes: npt.NDArray[np.int64],
     other: npt.NDArray[np.bool_],
     how: str,
+    row: int | None = None,
 ) -> Finding:
-    """other: which of the episodes have the other unit."""
+    """other: which of the episodes have the other unit. row: the first, if it is not the first of an episode."""
     first, count = int(np.argmax(other)), int(other.sum())
     whole = len(episodes) == len(subject.ends)
     which = "the last " * bool(other[first:].all() and whole)
     where = f"in {which}{count:,} of {amount(len(other), 'episode')}" + (" looked at" * (not whole))
     what = f"{capital(name)}: {where} {how}: another unit?"
     advice = "Bring all episodes to one unit, or leave those out: a policy takes the numbers as they are."
-    place = subject.place(int(subject.starts[episodes[first]]), column)
+    place = subject.place(int(subject.starts[episodes[first]]) if row is None else row, column)
     return Finding("warning", f"{field}.units", field, what, advice, count, place)
 
 
@@ -109,6 +112,33 @@ def _two_units(middle: Vector, spread: Vector) -> tuple[npt.NDArray[np.bool_], s
             apart = float(np.median((middle[high] - unit.zero) / unit.scale) - np.median(middle[~high]))
             if abs(apart) <= _NEAR_LEVEL and abs(np.log10(_ratio(spread, high) / unit.scale)) <= _NEAR_OFFSET:
                 return _other(high), f"values lie, and vary, as {unit.what}"
+    return None
+
+
+def _changed_inside(
+    subject: Subject, values: FloatArray, episodes: npt.NDArray[np.int64], middle: Vector, spread: Vector
+) -> tuple[npt.NDArray[np.bool_], str, int] | None:
+    """The same, with the first row, of a unit that changed once, inside an episode, where levels of episodes differ too
+    much to leave a gap: by far the largest step goes to what the value before is in the other unit, and levels and
+    spreads agree."""
+    if not subject.inner.size or not (np.isfinite(middle).all() and np.isfinite(spread).all()):
+        return None
+    steps = np.abs(values[subject.inner + 1].astype(np.float64) - values[subject.inner])
+    place = int(np.argmax(steps))
+    usual = float(np.delete(steps, place).max(initial=0.0))
+    row = int(subject.inner[place])
+    own = int(np.searchsorted(subject.ends, row))
+    before, after = episodes < own, episodes > own
+    if steps[place] <= _ALONE * usual or min(before.sum(), after.sum()) < _LEAST_EPISODES // 2:
+        return None
+    last, first = float(values[row]), float(values[row + 1])
+    for unit in _OFFSETS:
+        for low, high, lower, upper in ((before, after, last, first), (after, before, first, last)):
+            levels = (np.median((middle[high] - unit.zero) / unit.scale), np.median(middle[low]))
+            ratio = max(float(np.median(spread[high])), 1e-30) / max(float(np.median(spread[low])), 1e-30)
+            alike = abs(levels[0] - levels[1]) <= _NEAR_LEVEL and abs(np.log10(ratio / unit.scale)) <= _NEAR_OFFSET
+            if alike and abs(lower * unit.scale + unit.zero - upper) <= max(usual, 1e-6):
+                return np.asarray(episodes >= own), f"values lie, and vary, as {unit.what}", row + 1
     return None
 
 

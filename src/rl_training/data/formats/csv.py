@@ -28,7 +28,14 @@ from rl_training.data.formats.csv_files import (
     readable,
     refuse_empty,
 )
-from rl_training.data.formats.csv_misfits import about_header, some_rows, totals, why_misfit
+from rl_training.data.formats.csv_misfits import (
+    SECOND_HEADER,
+    about_header,
+    repeated_header,
+    some_rows,
+    totals,
+    why_misfit,
+)
 from rl_training.data.formats.csv_text import Layout
 from rl_training.data.formats.decimal_commas import marks_with_points, with_points
 from rl_training.data.formats.folders import files_of, joined, order_note, plan_of, rows_by_file
@@ -123,9 +130,15 @@ def _check_memory(paths: Sequence[Path], layouts: Sequence[Layout], path: Path) 
 
 def _of_file(path: Path, layout: Layout, planned: Plan) -> Arrays:
     """The planned columns of one file."""
-    found = _read_fast(path, layout, planned)
-    if found is None:
-        found = _read_plainly(path, layout, planned)
+    try:
+        found = _read_fast(path, layout, planned)
+        if found is None:
+            found = _read_plainly(path, layout, planned)
+    except DataError as error:
+        told = None if str(error).startswith(SECOND_HEADER) else repeated_header(path, layout)
+        if told is not None:  # its names are no numbers in any column
+            raise DataError(told) from None
+        raise
     rows = len(next(iter(found.values())))
     names = {name: np.full(rows, path.name, dtype=object) for name in planned.columns if name not in found}
     return {name: labels(name, cells) if name in planned.labels else cells for name, cells in (found | names).items()}

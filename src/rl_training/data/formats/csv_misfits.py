@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 from rl_training.data.formats import csv_text
 from rl_training.data.formats.csv_headers import SEPARATORS, is_value, split
 from rl_training.data.formats.csv_text import Layout
+from rl_training.data.formats.names import first_of
 from rl_training.data.guess_words import folded
 from rl_training.errors import DataError
 from rl_training.validation import shortened, shown
 from rl_training.wording import amount
 
+_LONGEST_LINE = 2**20  # bytes; a header is shorter
+SECOND_HEADER = "a second header"
 _TITLES = 5  # lines that may stand above a second header
 _FEWEST = 3  # columns, or cells: fewer are of a width by chance
 _TAIL = 2**16  # bytes at the end
@@ -81,7 +86,27 @@ def _second_header(layout: Layout, rows: list[tuple[int, list[str]]]) -> str | N
     last = place + int(any(cells == units for _, cells in rows[place + 1 : place + 2]))
     at, first, end = rows[place][0], rows[0][0], rows[last][0]
     lines = f"lines {first:,} to {end:,}" if end > first else "that line"
-    return f"a second header at line {at:,}: two files one after another? Split them, or delete {lines}"
+    return f"{SECOND_HEADER} at line {at:,}: two files one after another? Split them, or delete {lines}"
+
+
+def repeated_header(path: Path, layout: Layout) -> str | None:
+    """That a line further down is the header again, as where another file was put behind the first, whose columns are
+    the same: cells of every column then look like text. The whole file is read for it."""
+    if not layout.has_names or len(layout.names) < 2:
+        return None
+    own, header, found = layout.lines_above - (layout.units is not None), b"", []
+    with csv_text.open_bytes(path) as file:
+        lines = iter(partial(file.readline, _LONGEST_LINE), b"")
+        for number, line in enumerate(lines, start=1):
+            if number == own:
+                header = line.strip().removeprefix(codecs.BOM_UTF8)
+            elif header and line.strip() == header:
+                found.append(number)
+    if not found:
+        return None
+    if len(found) == 1:
+        return f"line {found[0]:,} repeats the header: leave it out (a second file behind the first)"
+    return f"lines {first_of(f'{n:,}' for n in found)} repeat the header: leave them out (other files behind the first)"
 
 
 def _separated_by(layout: Layout, text: str) -> str | None:

@@ -14,7 +14,7 @@ from rl_training.data.fields import END_REASONS, TO_FILL_IN
 from rl_training.data.formats.names import first_of
 from rl_training.data.formats.raw import Arrays, Files, row_named
 from rl_training.data.formats.repeated_reasons import ends_nearly_everywhere, ends_of_episodes
-from rl_training.errors import DataError, did_you_mean
+from rl_training.errors import DataError, closest, did_you_mean
 from rl_training.reading_choices import Ending, EndReasons
 from rl_training.validation import printable, shown
 from rl_training.wording import WARNING, amount
@@ -110,7 +110,9 @@ def meanings_of(
         raise DataError(_what_is_there(name, counts))
     meanings = {"": ONGOING} | checked(reasons)
     if strange := [text for text in counts if text.casefold() not in meanings]:
-        raise DataError(_not_said(name, strange[0], place_of(strange[0]), strange[1:], reasons))
+        found = {text.casefold() for text in counts}
+        absent = [str(reason) for reason in reasons if text_of(reason).casefold() not in found]
+        raise DataError(_not_said(name, strange[0], place_of(strange[0]), strange[1:], reasons, absent))
     return {text: meanings[text.casefold()] for text in counts}
 
 
@@ -138,13 +140,15 @@ def _what_is_there(name: str, counts: Mapping[str, int]) -> str:
     )
 
 
-def _not_said(name: str, text: str, row: str, others: Sequence[str], reasons: EndReasons) -> str:
-    """others: texts that are not among them either."""
+def _not_said(name: str, text: str, row: str, others: Sequence[str], reasons: EndReasons, absent: Sequence[str]) -> str:
+    """others: texts that are not among the reasons either. absent: reasons that no row has."""
+    more = f" ({'nor are' if len(others) > 1 else 'nor is'} {first_of(map(shown, others))})" if others else ""
+    told = f"column {name!r}: {shown(text)} at {row} is not among {END_REASONS}{more}"
+    if (
+        mistyped := closest(text, absent)
+    ) is not None:  # the data are as they are: what was said of them is to be mended
+        return f"{told}; {shown(mistyped)} there is in no row of the data, and probably means {shown(text)}"
     meant = did_you_mean(text, [str(reason) for reason in reasons])
     meant = meant if "did you mean" in meant else ""
-    more = f" ({'nor are' if len(others) > 1 else 'nor is'} {first_of(map(shown, others))})" if others else ""
     means = "each of them means" if others else "it means"
-    return (
-        f"column {name!r}: {shown(text)} at {row} is not among {END_REASONS}{more}{meant}; say what {means},"
-        f" {END_REASONS}: {proposed(text, 'termination')} (or truncation, ongoing)"
-    )
+    return f"{told}{meant}; say what {means}, {END_REASONS}: {proposed(text, 'termination')} (or truncation, ongoing)"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,8 @@ from rl_training.data.formats.limits import check_size
 from rl_training.errors import DataError
 from rl_training.validation import shown
 
-_ROUNDED = re.compile(r"\d[.,]\d{5}[eE]\+(?:0[6-9]|[1-9]\d)")  # six digits of seven or more
+# Six digits of seven or more, as a wide cell shows them; three of four or more, as cells of the format 0.00E+00 do.
+_ROUNDED = re.compile(r"\d[.,](?:\d{5}[eE]\+(?:0[6-9]|[1-9]\d)|\d{2}[eE]\+(?:0[3-9]|[1-9]\d))")
 
 
 def labels(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -56,6 +57,11 @@ def _refuse_one_of_two(name: str, cells: Sequence[Any]) -> None:
     if both := sorted(texts & numbers):
         told = f"{both[0]} is a number in some rows and text in others"
         raise DataError(f"column {name!r}: {told}; write it as the one or the other in all")
+
+
+def are_rounded(texts: Iterable[str]) -> bool:
+    """Whether one of the texts of a column of ids is a number as spreadsheets round it."""
+    return any(_ROUNDED.fullmatch(text.strip()) for text in texts)
 
 
 def _refuse_rounded(name: str, cells: Sequence[Any]) -> None:

@@ -24,6 +24,7 @@ _OF_POLICIES = {
 _WORKBOOKS = ("xl/workbook.xml", "xl/workbook.bin", "content.xml")  # in the archive of a spreadsheet
 DAMAGED_WORKBOOK = "begins as an archive and is none: perhaps a damaged workbook; save its sheet as CSV (UTF-8)"
 WORKBOOK = "is the workbook of a spreadsheet; save its sheet as CSV (UTF-8)"
+BESIDE = "-metadata.json"  # at the end of the name of what is kept beside a table
 _LARGEST = 2**18  # bytes of a configuration
 
 
@@ -37,6 +38,8 @@ def told_apart(path: Path) -> str | None:
         return "is a run, not data" + (f"; it was trained on {first_of(named)}" if named else "")
     if path.exists() and not path.is_file():
         return None  # a pipe or a device, whatever it is called
+    if path.name.endswith(BESIDE) and path.with_name(own := path.name.removesuffix(BESIDE)).is_file():
+        return f"is kept beside {printable(own)}, and says how to read it; name {printable(own)}"
     if path.suffix.lower() in _OF_POLICIES:
         return f"is a policy ({path.suffix.lower()}), not data; {_OF_POLICIES[path.suffix.lower()]}"
     if path.suffix.lower() not in _OF_CONFIGS:

@@ -15,6 +15,7 @@ from typing import Any
 from rl_training.data.formats.atomic import sync
 from rl_training.data.formats.limits import check_file
 from rl_training.data.formats.names import first_of
+from rl_training.data.formats.not_data import BESIDE
 from rl_training.data.formats.raw import NAMES, RawData
 from rl_training.data.formats.words import NAME as WORDS
 from rl_training.data.formats.words import contradict, united, with_told
@@ -44,7 +45,7 @@ def provenance_in(path: Path, name: str) -> Provenance | None:
 
 def beside(path: Path) -> Path:
     """The file that tells of a CSV file."""
-    return path.with_name(f"{path.name}-metadata.json")
+    return path.with_name(f"{path.name}{BESIDE}")
 
 
 def write_about(about: Path, written: Path, path: Path, provenance: str, known: Mapping[str, Any]) -> tuple[str, ...]:
