@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -146,7 +147,9 @@ def _first_look(source: str, place: Path) -> Peek:
     if first.rows == 0:
         raise DataError(f"{source}: {HEADER_ALONE}")
     is_small = first.kind == "csv" and place.is_file() and place.stat().st_size < _LOOKED_THROUGH
-    told = repeated_header(place, layout_of(place)) if is_small else None
+    told = None
+    with suppress(DataError):  # what is no text further down may stand in a column that is not read
+        told = repeated_header(place, layout_of(place)) if is_small else None
     if told is not None:  # every column would look like text
         raise DataError(f"{source}: {told}")
     return first
@@ -175,7 +178,12 @@ def _reasons(place: Path, first: Peek, guesses: Guesses) -> dict[str, ReasonGues
 def _rounded_ids(place: Path, first: Peek, guesses: Guesses) -> list[str]:
     """A note on ids that a spreadsheet has rounded, which the reader refuses."""
     ids = guesses.column_of(EPISODE_IDS)
-    if ids is None or first.kind != "csv" or not are_rounded(texts_of(expand(place), first.kind, [ids])[ids]):
+    if (
+        ids is None
+        or ids == FILE_NAME
+        or first.kind != "csv"
+        or not are_rounded(texts_of(expand(place), first.kind, [ids])[ids])
+    ):
         return []
     told = f"{printable(ids)} holds numbers that were rounded, as spreadsheets do to long ones (1.00E+03)"
     return [f"{told}, and episodes may have become one: export the column as text, before the whole is read"]
