@@ -178,12 +178,13 @@ def _reasons(place: Path, first: Peek, guesses: Guesses) -> dict[str, ReasonGues
 def _rounded_ids(place: Path, first: Peek, guesses: Guesses) -> list[str]:
     """A note on ids that a spreadsheet has rounded, which the reader refuses."""
     ids = guesses.column_of(EPISODE_IDS)
-    if (
-        ids is None
-        or ids == FILE_NAME
-        or first.kind != "csv"
-        or not are_rounded(texts_of(expand(place), first.kind, [ids])[ids])
-    ):
+    if ids is None or ids == FILE_NAME or first.kind != "csv":
+        return []
+    try:
+        texts = texts_of(expand(place), first.kind, [ids])[ids]
+    except DataError:  # of another column, which may not be read
+        return []
+    if not are_rounded(texts):
         return []
     told = f"{printable(ids)} holds numbers that were rounded, as spreadsheets do to long ones (1.00E+03)"
     return [f"{told}, and episodes may have become one: export the column as text, before the whole is read"]
