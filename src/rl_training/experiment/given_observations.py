@@ -14,7 +14,7 @@ from rl_training.data.checks import masked_cells
 from rl_training.data.column_names import are_names
 from rl_training.data.formats.limits import free_memory
 from rl_training.data.formats.names import doubled, listed, suggest
-from rl_training.data.same_rows import require_same_rows
+from rl_training.data.own_labels import require_same_rows
 from rl_training.environments import NamedColumn
 from rl_training.errors import DataError
 from rl_training.validation import kind_of, printable, shown
