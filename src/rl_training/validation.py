@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
 from rl_training.errors import ConfigError, closest, did_you_mean
+from rl_training.option_words import needs_quotes
 from rl_training.paths import OF_DATA
 
 _LARGEST_FLOAT = 3.4e38  # just below the largest of float32
@@ -94,8 +95,9 @@ def shortened(text: str, longest: int = _SHOWN) -> str:
 
 
 def printable(name: str) -> str:
-    """A name for a message: short, and with nothing in it that a terminal would obey."""
-    return shortened(name) if name.isprintable() else shown(name)
+    """A name for a message: short, with nothing in it that a terminal would obey, and in quotes where it reads as an
+    option."""
+    return shortened(name) if name.isprintable() and not needs_quotes(name) else shown(name)
 
 
 @dataclass(frozen=True)

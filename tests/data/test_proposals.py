@@ -15,8 +15,11 @@ from rl_training.cli.reading_options import Reading
 from rl_training.data import TransitionDataset
 from rl_training.data.dataset_loaders import FileDatasetConfig
 from rl_training.data.fields import hint
+from rl_training.data.formats.names import listed
 from rl_training.data.formats.step_columns import not_the_step
+from rl_training.data.reading_options import ReadingOptions
 from rl_training.errors import DataError
+from rl_training.option_words import NAMED_ALONE, NAMED_WITH_VALUES
 
 IDS = ["run", "Run #", "run: id", "Run, no.", "#run", "*run", "&run", "- run", "? run", "run:", "!run", "@run", "run\\"]
 STEPS = ["time [s]", "time, s", "time: s", "[step]", "# step", "Time (s)", "timestamp (UTC)"]
@@ -105,3 +108,59 @@ def test_what_a_line_cannot_show() -> None:
 )  # fmt: skip
 def test_lists_and_mappings_become_options(message: str, options: list[str]) -> None:
     assert shlex.split(in_options(message)) == options
+
+
+OPTIONS = ["dones_are", "max_episode_steps", "end_reasons", "action_low", "episode_each", "observe_time"]
+LIKE_OPTIONS = [*OPTIONS, "last_rows_are", "missing: drop", "download: true", "columns: {obs: x}", "rewards_are: costs"]
+
+
+class TestWhatIsTheUsersOwn:
+    """A name or a text that reads as an option is left as it is."""
+
+    def test_the_words_are_those_of_the_options(self) -> None:
+        words = {*NAMED_ALONE, *NAMED_WITH_VALUES}
+        assert words <= {"columns", "download", *ReadingOptions.model_fields}
+
+    @pytest.mark.parametrize("name", LIKE_OPTIONS)
+    @pytest.mark.parametrize(
+        "around", ["column {!r} has no numbers", "did you mean {!r}?", "several: [x, {}]", "`rm {}`"]
+    )
+    def test_in_quotes_and_in_lists(self, name: str, around: str) -> None:
+        message = around.format(name)
+        assert in_options(f"{message}; say dones_are: ends") == f"{message}; say --dones-are ends"
+
+    @pytest.mark.parametrize("name", LIKE_OPTIONS)
+    def test_among_names(self, name: str) -> None:
+        listing = f"the data have {listed(['x', name, 'y'])}"
+        assert in_options(listing) == listing == f"the data have x, {name!r}, y"
+
+    @pytest.mark.parametrize("name", ["'tis", "rock 'n roll", "5 ` 3", 'so "', "dogs' "])
+    def test_one_end_of_a_quote(self, name: str) -> None:
+        listing = f"the data have {listed([name])}; column 'action_low' is not used"
+        assert in_options(listing) == listing
+
+    @pytest.mark.parametrize("place", ["/data/action_low/x.csv", "dataset.action_low", "a.dones_are", "my-end_reasons"])
+    def test_in_paths_and_longer_names(self, place: str) -> None:
+        assert in_options(f"{place}: is wrong") == f"{place}: is wrong"
+
+    @pytest.mark.parametrize(
+        "text", ["missing: drop", "end_reasons: {x: termination}", "action_low", "too\xa0slow", "'tis"]
+    )
+    def test_a_text_that_tells_why_episodes_end(self, text: str) -> None:
+        table = {"obs": np.arange(4.0), "actions": [0.1, 0.2, 0.3, 0.4], "rewards": np.ones(4), "run": [0, 0, 1, 1]}
+        with pytest.raises(DataError) as caught:
+            TransitionDataset.from_table(
+                table | {"why": ["", text, "", text]}, {"episode_ids": "run", "end_reasons": "why"}
+            )
+        message = in_options(str(caught.value))
+        if text.isprintable():
+            assert Reading(end_reasons=[typed(message, "--end-reasons")]).reasons() == {text: "termination"}
+        else:  # as YAML, from one end to the other
+            assert said(message, "end_reasons") == {text: "termination"}
+            assert "--" not in message
+        assert message.partition("it holds ")[2] == str(caught.value).partition("it holds ")[2]
+
+    def test_what_the_package_proposes(self) -> None:
+        message = "give wider bounds (action_low, action_high), or max_episode_steps, dones_are: ends or missing: hold"
+        options = "(--action-low, --action-high), or --max-episode-steps, --dones-are ends or --missing hold"
+        assert in_options(message) == f"give wider bounds {options}"

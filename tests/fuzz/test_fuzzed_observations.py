@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import io
 import random
+import sqlite3
+from collections import UserList, deque
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -50,6 +53,26 @@ class ListOfItsOwn(list[float]):
 
     def __iter__(self) -> Any:
         raise OSError("gone")
+
+
+class OfItsOwn:
+    """What has entries by number, and is no list."""
+
+    def __init__(self, entries: list[Any]) -> None:
+        self._entries = entries
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __getitem__(self, place: int) -> Any:
+        return self._entries[place]
+
+
+def of_database() -> list[sqlite3.Row]:
+    """Rows that tell their names, and go through their values."""
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.row_factory = sqlite3.Row
+        return list(database.execute("select 3.0 as y, 0.1 as x union all select 1.0, 0.9"))
 
 
 class NamesOfItsOwn(dict[str, float]):
@@ -163,7 +186,10 @@ class TestByName:
             ({"x": 1.0, "y": 2.0, "z": 3.0}, "obs: no column 'z'; the policy sees x, y"),
             ({"x": [1.0], "y": [2.0, 3.0]}, "obs: must have as many numbers for each name; the policy sees x, y"),
             ({"x": holds_itself(2), "y": 1.0}, "obs: must have as many numbers for each name; the policy sees x, y"),
-            ({"x": "a", "y": 1.0}, "obs: must be numbers"),
+            ({"x": "a", "y": 1.0}, "obs: x: 'a' is not a number"),
+            ([{"x": 1.0, "y": 1.0}, {"x": 1.0, "y": "b"}], "obs: y: 'b' in row 1 is not a number"),
+            ({"x": [1.0, None], "y": [1.0, 2.0]}, "obs: x: no number in row 1; a policy acts on numbers alone"),
+            ({"x": "1.5", "y": 1.0}, "obs: must be numbers, one row per observation"),
             (NamesOfItsOwn({"x": 1.0, "y": 1.0}), "obs: its names cannot be told; the policy sees x, y"),
             ({"x": np.ma.masked_array([1.0], [True]), "y": [1.0]}, "obs: value 0 (x) of row 0 is masked"),
         ],
@@ -181,6 +207,54 @@ class TestByName:
             named.predict(frame)
         with pytest.raises(DataError, match="obs: two columns are named 'x'; leave in the one that the policy sees"):
             named.predict(pd.DataFrame([[0.1, 1.0, 2.0]], columns=["x", "y", "x"]))
+
+    def test_whatever_holds_the_rows(self, named: LoadedPolicy) -> None:
+        """Lists, and all else that numpy goes through as through a list, which loses the names."""
+        pd = pytest.importorskip("pandas")
+        frame = pd.DataFrame({"y": [3.0, 1.0], "x": [0.1, 0.9]})
+        expected = named.predict(frame)
+        rows = [row for _, row in frame.iterrows()]
+        for several in (deque(rows), UserList(rows), OfItsOwn(rows), list(frame.itertuples()), deque(of_database())):
+            np.testing.assert_array_equal(named.predict(cast(Any, several)), expected)
+        np.testing.assert_allclose(named.predict(next(frame.itertuples())), expected[0], rtol=1e-6)
+        with pytest.raises(DataError, match=r"obs: value 1 \(y\) of row 0 is masked"):
+            named.predict(deque([np.ma.masked_array([1.0, 2.0], [False, True])]))
+
+    def test_names_are_names_whatever_their_kind(self, named: LoadedPolicy) -> None:
+        pd = pytest.importorskip("pandas")
+        frame = pd.DataFrame([[3.0, 7.0, 0.1]], columns=["y", 1, "x"])
+        np.testing.assert_array_equal(named.predict(frame), named.predict([[0.1, 3.0]]))
+        with pytest.raises(DataError, match=r"^obs: lacks x; the policy sees x, y; the data have y, 1$"):
+            named.predict(frame.iloc[:, :2])
+        levels = pd.MultiIndex.from_tuples([("a", "y"), ("a", "x")])
+        for rows in (frame[["y", "x"]].set_axis(levels, axis=1), frame[["y", "x"]].set_axis(levels, axis=1).iloc[0]):
+            with pytest.raises(DataError, match=r"^obs: lacks x, y; .*\('a', 'y'\)"):
+                named.predict(rows)
+
+    def test_words_are_named_with_their_column(self, named: LoadedPolicy) -> None:
+        pd = pytest.importorskip("pandas")
+        frame = pd.DataFrame({"y": ["3", "1", "ERR"], "note": ["a", "b", "c"], "x": [0.1, 0.9, 0.5]})
+        for rows in (frame, frame[["x", "y"]], frame[["x", "y"]].to_dict("list"), [row for _, row in frame.iterrows()]):
+            with pytest.raises(DataError, match=r"^obs: y: 'ERR' in row 2 is not a number$"):
+                named.predict(rows)
+        with pytest.raises(DataError, match=r"^obs: y: 'ERR' is not a number$"):
+            named.predict(frame[["x", "y"]].iloc[2])
+        when = pd.DataFrame({"x": [0.1], "y": pd.to_datetime(["2024-01-01"])})
+        with pytest.raises(DataError, match=r"^obs: y: '2024-01-01T00:00:00.*' in row 0 is not a number$"):
+            named.predict(when)
+
+    @pytest.mark.parametrize("make", ["itself", "shared", "deep", "deque"])
+    def test_nesting_is_refused_at_once(self, make: str, named: LoadedPolicy) -> None:
+        nested: Any = [{"x": 1.0, "y": 1.0}]
+        if make == "itself":
+            nested.append(nested)
+        if make == "deque":
+            nested = deque(nested)
+            nested += [nested, nested]
+        for _ in range(2_000 * (make in ("shared", "deep"))):
+            nested = [nested, nested, {"x": 1.0, "y": 1.0}] if make == "shared" else [nested]
+        with pytest.raises(DataError, match=r"^obs: lists inside lists inside lists; expected"):
+            named.predict(nested)
 
 
 @pytest.mark.parametrize("given", [ListOfItsOwn([1.0, 2.0, 3.0]), [ListOfItsOwn([1.0, 2.0, 3.0])]])

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from rl_training import yaml_dialect
 from rl_training.cli.reading_options import joined, quoted, words_entries
+from rl_training.option_words import NAMED_ALONE, QUOTED
 
 # A value in a line of YAML, as `yaml_dialect.inline` writes one: with quotes around it wherever it needs them.
 _QUOTED = r"\'(?:[^\']|\'\')*\'|\"(?:\\.|[^\"\\])*\""
@@ -54,35 +55,46 @@ def _in_shell(options: Callable[[Any], Sequence[str]]) -> Callable[[re.Match[str
     return written
 
 
-_AS_OPTIONS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
-    (r"\bcolumns: \{(\w+): …\}", r"--columns \1=…"),
-    (rf"\bcolumns: (\{{\w+: (?:{_TEXT}|{_LIST})\}})", _in_shell(_columns)),
-    (r"\bdones_are: (terminations|truncations|ends)\b(?!,)", r"--dones-are \1"),
-    (r"\bdones_are\b", "--dones-are"),
-    (r"(?<!-)\bmax_episode_steps\b", "--max-episode-steps"),
-    (r"\brewards_are: (costs|rewards)\b", r"--rewards-are \1"),
-    (r"\brewards_at: next\b", "--rewards-at next"),
-    (r"(?<!\.)\bend_reasons: \{…: (\w+)\}", r"--end-reasons …=\1"),
-    (rf"(?<!\.)\bend_reasons: ({_MEANINGS})", _in_shell(_reasons)),
-    (r"(?<![.=])\bend_reasons\b", "--end-reasons"),
-    (r"(?<!-)\baction_(low|high)\b", r"--action-\1"),
-    (r"\bat_termination: (-?[\d.e+]+)", r"--at-termination=\1"),
-    (r"\bmissing: (drop|hold)\b", r"--missing \1"),
-    (r"\bduplicates: drop\b", "--duplicates drop"),
-    (r"\bepisode_each: (hour|day|week|month)\b(?!:)", r"--episode-each \1"),
-    (r"(?<!-)\bepisode_each\b", "--episode-each"),
-    (r"\bobserve_time: \[([a-z, ]+)\]", lambda found: f"--observe-time {found[1].replace(' ', '')}"),
-    (r"(?<!-)\bobserve_time\b", "--observe-time"),
-    (r"\blast_rows_are: (termination|truncation)\b", r"--last-rows-are \1"),
-    (r"(?<!-)\blast_rows_are\b", "--last-rows-are"),
-    (rf"\bmissing_words: ({_LIST})", _in_shell(_missing)),
-    (rf"(?<!_)\bwords: ({_NUMBERS})", _in_shell(_words)),
-    (r"\bdownload: true\b", "--download"),
+_Replacement: TypeAlias = str | Callable[[re.Match[str]], str]
+# No part of a path, of another name (`columns.end_reasons`) or of an option, and no key of what no pattern knows.
+_START, _END = r"(?<![\w./=-])", r"(?![\w/=-]|\.\w|: [\[{])"
+_WITH_VALUES: tuple[tuple[str, _Replacement], ...] = (
+    (r"columns: \{(\w+): …\}", r"--columns \1=…"),
+    (rf"columns: (\{{\w+: (?:{_TEXT}|{_LIST})\}})", _in_shell(_columns)),
+    (r"dones_are: (terminations|truncations|ends)\b(?!,)", r"--dones-are \1"),
+    (r"rewards_are: (costs|rewards)\b", r"--rewards-are \1"),
+    (r"rewards_at: next\b", "--rewards-at next"),
+    (r"end_reasons: \{…: (\w+)\}", r"--end-reasons …=\1"),
+    (rf"end_reasons: ({_MEANINGS})", _in_shell(_reasons)),
+    (r"at_termination: (-?[\d.e+]+)", r"--at-termination=\1"),
+    (r"missing: (drop|hold)\b", r"--missing \1"),
+    (r"duplicates: drop\b", "--duplicates drop"),
+    (r"episode_each: (hour|day|week|month)\b(?!:)", r"--episode-each \1"),
+    (r"observe_time: \[([a-z, ]+)\]", lambda found: f"--observe-time {found[1].replace(' ', '')}"),
+    (r"last_rows_are: (termination|truncation)\b", r"--last-rows-are \1"),
+    (rf"missing_words: ({_LIST})", _in_shell(_missing)),
+    (rf"words: ({_NUMBERS})", _in_shell(_words)),
+    (r"download: true\b", "--download"),
 )
+# Users' own names and texts, commands, and lists of such.
+_LEFT_ALONE = (*QUOTED, r"\[[^\[\]]*\]", r"\{[^{}]*\}")
+_AS_OPTIONS = [
+    *((re.compile(_START + pattern), replacement) for pattern, replacement in _WITH_VALUES),
+    *((re.compile(_START + name + _END), f"--{name.replace('_', '-')}") for name in NAMED_ALONE),
+    *((re.compile(pattern), r"\g<0>") for pattern in _LEFT_ALONE),
+]
+_EITHER = re.compile("|".join(f"(?P<of_{place}>{pattern.pattern})" for place, (pattern, _) in enumerate(_AS_OPTIONS)))
 
 
 def in_options(message: str) -> str:
-    """A message of the library in the words of the command line."""
-    for pattern, replacement in _AS_OPTIONS:
-        message = re.sub(pattern, replacement, message)
-    return message
+    """A message of the library in the words of the command line: gone through once, from the left, so that what stands
+    in quotes, or has become an option, is not looked into."""
+    return _EITHER.sub(_translated, message)
+
+
+def _translated(found: re.Match[str]) -> str:
+    pattern, replacement = _AS_OPTIONS[int(str(found.lastgroup).removeprefix("of_"))]
+    alone = pattern.match(found.string, found.start())
+    if alone is None:  # never, as it has matched there
+        return found[0]
+    return alone.expand(replacement) if isinstance(replacement, str) else replacement(alone)

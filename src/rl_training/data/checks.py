@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from rl_training.data.own_labels import bound_by_name
 from rl_training.errors import DataError
 from rl_training.validation import shown
 from rl_training.wording import amount
@@ -348,7 +349,7 @@ def in_unit_range(actions: npt.NDArray[Any]) -> BoolArray:
 
 def as_bound(name: str, bound: npt.ArrayLike, width: int) -> Float64Array:
     """`[width]` of one number or of as many."""
-    given = as_array(name, bound)
+    given = as_array(name, bound_by_name(name, bound))
     if given.dtype.kind not in "biuf":
         raise DataError(f"{name}: must be a number, or one for each action, got {shown(bound)}")
     with np.errstate(over="ignore"):  # infinite: no bound

@@ -31,6 +31,7 @@ from rl_training.data.formats.columns import SCHEMA, notes_on, open_columns
 from rl_training.data.formats.places import expand, locate, text_of
 from rl_training.data.formats.raw import by_the_files_rows
 from rl_training.data.offline_mixers import Mixture
+from rl_training.data.own_labels import bounds_by_name, by_own_labels, one_index
 from rl_training.data.provenance import KEY, Provenance
 from rl_training.data.reading_options import ReadingOptions
 from rl_training.data.resolution import CoarseColumn, coarse_columns
@@ -109,10 +110,8 @@ class TransitionDataset:
         `[N, 1]` rewards and flags are flattened, `[N]` observations and actions become `[N, 1]`, numbers float32, and
         0/1 flags booleans. Actions are checked against the bounds when both are given.
         """
-        if not isinstance(mapping, Mapping):
-            raise DataError(
-                f"dataset: must be a mapping of arrays by name, is {type(mapping).__name__}; from_table takes tables"
-            )
+        mapping = by_own_labels(mapping)
+        action_low, action_high = bounds_by_name(mapping, action_low, action_high)
         if (action_low is None) != (action_high is None):
             raise DataError("action_low and action_high are given together or not at all")
         named = resolve_names(mapping)
@@ -338,7 +337,7 @@ class TransitionDataset:
         last_rows_are: what the last row of an episode is that ends by its id alone: a `truncation` or `termination`.
         Nothing in the file is executed: no pickle is opened, no external file is followed.
         """
-        options, place = ReadingOptions.of(said), locate(text_of(path))
+        options, place = ReadingOptions.of(said, columns), locate(text_of(path))
         if not (told := options.said()) and columns is None and is_there(place / SCHEMA):
             return cls.open(place)
         try:
@@ -354,8 +353,8 @@ class TransitionDataset:
         columns: which columns hold which field, `{"obs": ["x", "y"], "actions": "u"}`; what it leaves out is found
         by the names of `FIELD_ALIASES`, numbered columns (`obs_0`, `obs_1`, …) together. Other options as for `load`.
         """
-        options = ReadingOptions.of(said)
-        return cls.from_raw(read_table(table, columns, options.table_choices()), **options.understanding())
+        options = ReadingOptions.of(said, columns)
+        return cls.from_raw(read_table(one_index(table), columns, options.table_choices()), **options.understanding())
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> TransitionDataset:

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from rl_training.data.checks import require_order
 from rl_training.data.fields import FIELD_OF, STEP
+from rl_training.data.own_labels import actions_in, bound_by_name
 from rl_training.data.section_texts import (
     missing_texts,
     period_alone,
@@ -121,15 +122,16 @@ class ReadingOptions(Section):
         return self
 
     @classmethod
-    def of(cls, said: Mapping[str, Any]) -> ReadingOptions:
-        """From the keywords of a caller in Python, or a refusal: what is misspelt must not be left out in silence."""
+    def of(cls, said: Mapping[str, Any], columns: object = None) -> ReadingOptions:
+        """From the keywords of a caller in Python, or a refusal: what is misspelt must not be left out in silence.
+        columns: which of them hold which field, as far as that is said."""
         known = ["columns", *cls.model_fields]
         if (strange := next((name for name in said if name not in known), None)) is not None:
             way = f"; the names of columns go into columns={{{strange!r}: …}}" if strange in (*FIELD_OF, STEP) else ""
             meant = way or did_you_mean(strange, known) or f"; choose from {', '.join(sorted(known))}"
             raise ReadingError(f"{strange}: no such option{meant}")
         try:
-            return cls.model_validate({name: _plain(name, choice) for name, choice in said.items()})
+            return cls.model_validate({name: _plain(name, choice, columns) for name, choice in said.items()})
         except ValidationError as error:
             raise ReadingError(explain(error, cls)) from None
 
@@ -157,11 +159,16 @@ class ReadingOptions(Section):
         )
 
 
+_WITHOUT_ORDER = ("missing_words",)  # options to whom it makes no difference
 _PLAIN = (str, bytes, Number, date, PurePath, type(None))  # what YAML knows, and what is written out without harm
 
 
-def _plain(name: str, choice: Any) -> Any:
+def _plain(name: str, choice: Any, columns: object) -> Any:
     """A choice as YAML would hand it over, which knows neither arrays nor tuples."""
+    if isinstance(choice, set | frozenset) and name not in _WITHOUT_ORDER:
+        raise ReadingError(f"{name}: a set has no order, got {kind_of(choice)}; give a list")
+    if name in ("action_low", "action_high"):
+        choice = bound_by_name(name, choice, actions_in(columns))
     try:
         return _in_lists(choice)
     except Exception as error:  # whatever the object itself raises
