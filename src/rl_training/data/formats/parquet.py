@@ -99,6 +99,9 @@ def _values(entry: Path, path: Path, footer: Footer, planned: Plan) -> Arrays:
             else np.full(len(table), entry.name, object)
             for name in planned.columns
         }
+        for name in planned.measured:
+            if found[name].dtype.kind == "O" and found[name].ndim == 1:
+                planned.points.look(name, found[name].tolist(), planned.choices.missing_words)
         faults = Faults()
         given = {name: faults.reading(planned.values, name, cells) for name, cells in found.items()}
         faults.refuse()
