@@ -637,7 +637,7 @@ class TestArrow:
         [
             ([[1.0, 2.0]] * 3 + [[1.0]] + [[1.0, 2.0]] * 8, "column 'x': row 3 has 1 value, row 0 has 2;"),
             ([[1.0, 2.0]] * 3 + [None] * 9, "column 'x': row 3 is empty"),
-            ([["a"]] * ROWS, "column 'x': holds lists of string; give lists of numbers"),
+            ([["a", "b"]] * ROWS, "column 'x': holds lists of texts; give lists of numbers"),
             ([{"a": 1}] * ROWS, "column 'x': Arrow type struct<a: int64> is not supported;"),
             ([b"\x00"] * ROWS, "column 'x': Arrow type binary is not supported; write it as text (a cast to string)"),
             ([1.0] * 4 + [None] * 8, "obs: NaN at row 4, column 'x' (episode named 3, step 4);"),
