@@ -134,6 +134,46 @@ def test_steps_sums_and_texts_are_read_from_them(way: str, tmp_path: Path) -> No
     assert found.terminations.tolist() == TERMINATIONS.tolist()
 
 
+@pytest.mark.parametrize("way", ["parquet", "arrow", "mapping", "pandas"])
+@pytest.mark.parametrize("kind", [int, str])
+def test_lists_of_one_are_read_as_what_they_hold(kind: type, way: str, tmp_path: Path) -> None:
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    given = by_flags()
+    steps = np.arange(ROWS) - np.flatnonzero(np.r_[True, LAST[:-1]])[EPISODES]
+    table = {"x": given["obs"][:, 0], "u": given["actions"][:, 0], "r": given["rewards"], "t": steps}
+    table |= {"end": TERMINATIONS.astype(float)}
+    texts = [kind(number) for number in EPISODES]
+    why = np.where(LAST, "crash", "none").tolist()
+    columns = {"obs": ["x"], "actions": "u", "rewards": "r", "episode_ids": "run", "step": "t", "terminations": "end"}
+    datasets = []
+    for in_lists in (False, True):
+        cells: dict[str, Any] = {name: values.tolist() for name, values in table.items()} | {"run": texts, "why": why}
+        if in_lists:
+            cells = {name: [[value] for value in values] for name, values in cells.items()}
+        if way in ("parquet", "arrow"):
+            made: Any = pa.table(cells)
+            pq.write_table(made, tmp_path / "log.parquet", row_group_size=20)
+        elif way == "pandas":
+            made = pytest.importorskip("pandas").DataFrame(cells)
+        else:
+            made = {name: np.array([*values, None], dtype=object)[:-1] for name, values in cells.items()}
+        if way == "parquet":
+            peek(tmp_path / "log.parquet", 10)
+            datasets.append(TransitionDataset.load(tmp_path / "log.parquet", columns=columns))
+        else:
+            datasets.append(TransitionDataset.from_table(made, columns))
+    assert same(*datasets)
+    assert datasets[1].n_episodes == len(LENGTHS)
+
+
+def test_lists_of_several_texts_are_refused(tmp_path: Path) -> None:
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    cells = {"obs": [1.0, 2.0], "action": [0.0, 1.0], "reward": [1.0, 1.0], "done": [0, 1], "episode": [["a", "b"]] * 2}
+    pq.write_table(pa.table(cells), tmp_path / "log.parquet")
+    with pytest.raises(DataError, match="column 'episode': holds lists of texts; give lists of numbers, or one text"):
+        TransitionDataset.load(tmp_path / "log.parquet")
+
+
 def _saved(table: Table, folder: Path, said: dict[str, Any]) -> TransitionDataset:
     np.savez(folder / "log.npz", allow_pickle=False, **table)
     return TransitionDataset.load(folder / "log.npz", **said)

@@ -176,6 +176,24 @@ class TestHeaders:
         with pytest.raises(DataError, match=r"log.csv: holds nothing but remarks \(lines that begin with #\)$"):
             TransitionDataset.load(tmp_path / "log.csv")
 
+    def test_more_remarks_than_are_looked_through(self, tmp_path: Path) -> None:
+        (tmp_path / "log.csv").write_text("# exported 2024-01-01\n" * 50_000 + text(HEADER))
+        with pytest.raises(DataError, match=r"its first 1,001 lines are remarks \(#\), too many to look for a table"):
+            TransitionDataset.load(tmp_path / "log.csv")
+
+    def test_a_header_that_begins_with_a_bracket(self, tmp_path: Path) -> None:
+        (tmp_path / "log.csv").write_text(text(HEADER.replace("obs_0", "[s]")))
+        assert csv_text.layout_of(tmp_path / "log.csv").names[0] == "[s]"
+        assert recognise(tmp_path / "log.csv") == "csv"
+
+    @pytest.mark.parametrize(
+        "json", ["[1, 2]", "[[1], [2]]", '[{"x": 1}, {"x": 2}]', "[[1,2],[3,4]]", "[1]", '["a"], 1']
+    )
+    def test_a_list_of_json_is_none(self, json: str, tmp_path: Path) -> None:
+        (tmp_path / "log.csv").write_text(json)
+        with pytest.raises(DataError, match="it is JSON"):
+            recognise(tmp_path / "log.csv")
+
     def test_units_below_the_header_are_left_out(self, tmp_path: Path) -> None:
         (tmp_path / "log.csv").write_text(text(HEADER, "m,°C,%,-,-"))
         dataset = TransitionDataset.load(tmp_path / "log.csv")

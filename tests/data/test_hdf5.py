@@ -12,7 +12,7 @@ import pytest
 from real_data import REAL, needs_real_data
 from rl_training.data import TransitionDataset
 from rl_training.data.batch import PackedTransitions
-from rl_training.data.formats import hdf5, hdf5_chunks
+from rl_training.data.formats import hdf5, hdf5_chunks, recognise
 from rl_training.data.formats.peek import peek
 from rl_training.data.transforms import TransformConfig, fit_transforms
 from rl_training.environments import Spaces
@@ -681,7 +681,7 @@ class TestUserBlock:
             raw.write(begins)
         return path
 
-    @pytest.mark.parametrize("size", [0, 512, 1024, 4096, 2**20])
+    @pytest.mark.parametrize("size", [0, 512, 1024, 4096, 2**20, 2**22])
     def test_is_passed_over(self, size: int, tmp_path: Path) -> None:
         path = self.write(tmp_path / "a.hdf5", size, b"made by a logger\n" if size else b"")
         dataset = TransitionDataset.load(path)
@@ -690,6 +690,25 @@ class TestUserBlock:
         columns = {"obs": "observations", "end_reasons": "why", "truncations": []}
         told = TransitionDataset.load(path, columns=columns, end_reasons={"crash": "termination"})
         assert told.terminations.nonzero()[0].tolist() == [4]
+
+    def test_that_begins_as_an_archive(self, tmp_path: Path) -> None:
+        path = self.write(tmp_path / "a.hdf5", 2048, b"PK\x03\x04")
+        assert TransitionDataset.load(path).n_episodes == 3
+
+    def test_an_archive_with_the_signature_in_it_stays_one(self, tmp_path: Path) -> None:
+        arrays = {"obs": np.zeros((200, 2)), "actions": np.zeros(200), "rewards": np.zeros(200), "dones": np.zeros(200)}
+        np.savez(tmp_path / "a.npz", **arrays)
+        content = bytearray((tmp_path / "a.npz").read_bytes())
+        content[1024:1032] = b"\x89HDF\r\n\x1a\n"
+        (tmp_path / "a.npz").write_bytes(content)
+        assert recognise(tmp_path / "a.npz") == "npz"
+
+    def test_no_zero_bytes_are_to_be_removed(self, tmp_path: Path) -> None:
+        """Where the file does not begin where it may, it is refused, and would be destroyed so."""
+        path = self.write(tmp_path / "a.hdf5", 0)
+        path.write_bytes(b"made,by\na logger\n" + b"\0" * 700 + path.read_bytes())
+        assert "not a dataset in a format this version reads" in refusal(path)
+        assert "tr -d" not in refusal(path)
 
     def test_of_matlab_is_not(self, tmp_path: Path) -> None:
         path = self.write(tmp_path / "a.mat", 512, b"MATLAB 7.3 MAT-file, Platform: GLNXA64\0")

@@ -246,11 +246,12 @@ class TestRefusals:
             ("obs", [{"x": 1.0}] * 60, "Arrow type struct<x: double> is not supported; give numbers or lists"),
             ("obs", [b"x"] * 60, "Arrow type binary is not supported"),
             ("obs", pa.array([b"x"] * 60, pa.binary(1)), "Arrow type fixed_size_binary[1] is not supported"),
-            ("obs", [["1"]] * 60, "holds lists of string; give lists of numbers"),
+            ("obs", [["1", "2"]] * 60, "holds lists of texts; give lists of numbers"),
+            ("obs", [[[b"1"]]] * 60, "holds lists of binary; give lists of numbers"),
             ("obs", [[1.0, 2.0]] * 59 + [[1.0]], "row 59 has 1 value, row 0 has 2; all must have as many"),
             ("obs", [[1.0, 2.0]] * 59 + [None], "row 59 is empty"),
-            ("rewards", [["a"]] * 60, "holds lists of string; give lists of numbers"),
-            ("eps_id", [[1]] * 60, "holds lists; the episode of a row is one number or name"),
+            ("rewards", [["a"]] * 60, "'a' at row 0 is not a number"),
+            ("eps_id", [[1, 2]] * 60, "holds lists; the episode of a row is one number or name"),
         ],
     )
     def test_columns_of_other_types(self, name: str, values: Any, complaint: str, tmp_path: Path) -> None:

@@ -63,6 +63,38 @@ def test_however_the_steps_are_counted(t: Any, options: dict[str, Any]) -> None:
     assert terminated(log([47], t), WITH_STEP, **options) == (0, 6)
 
 
+@pytest.mark.parametrize("options", LIMIT)
+@pytest.mark.parametrize("lost", [(40,), (40, 41, 47), (20, 60)])
+@pytest.mark.parametrize(
+    "t",
+    [lambda run, count: 0.5 * count, lambda run, count: 0.1 * count, lambda run, count: 0.1 * (count + 1)],
+    ids=["halves", "tenths", "tenths from one"],
+)
+def test_first_rows_by_other_clocks(t: Any, lost: tuple[int, ...], options: dict[str, Any]) -> None:
+    assert terminated(log(lost, t), WITH_STEP, **options)[0] == 0
+
+
+@pytest.mark.parametrize("options", LIMIT)
+@pytest.mark.parametrize("stride", [1, 0.1, 0.05])
+@pytest.mark.parametrize("ids", [True, False])
+def test_first_rows_by_one_counter(ids: bool, stride: float, options: dict[str, Any]) -> None:
+    more = {} if ids else {"run": np.zeros(5 * LENGTH)}
+    for lost in ([40], [40, 41, 60], [40, 47]):
+        table = log(lost, lambda run, count: stride * (LENGTH * run + count), **more)
+        assert terminated(table, WITH_STEP, **options)[0] == 0
+
+
+def test_a_pause_behind_a_done_is_no_row() -> None:
+    """Of an episode that is whole."""
+    table = log([], lambda run, count: LENGTH * run + count + 7 * (run > 2), run=np.zeros(5 * LENGTH))
+    assert terminated(table, WITH_STEP, max_episode_steps=LENGTH) == (0, 5)
+
+
+def test_an_early_done_before_missing_rows_is_one() -> None:
+    table = log([40, *range(55, 60)], lambda run, count: LENGTH * run + count, dones=[54])
+    assert terminated(table, WITH_STEP, max_episode_steps=LENGTH)[0] == 1
+
+
 def test_of_rows_out_of_order() -> None:
     table, order = log([47]), np.random.default_rng(0).permutation(5 * LENGTH - 1)
     assert terminated({name: values[order] for name, values in table.items()}, WITH_STEP) == (0, 6)

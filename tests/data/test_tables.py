@@ -642,7 +642,7 @@ class TestArrow:
         [
             ([[1.0, 2.0]] * 3 + [[1.0]] + [[1.0, 2.0]] * 8, "column 'x': row 3 has 1 value, row 0 has 2;"),
             ([[1.0, 2.0]] * 3 + [None] * 9, "column 'x': row 3 is empty"),
-            ([["a"]] * ROWS, "column 'x': holds lists of string; give lists of numbers"),
+            ([["a", "b"]] * ROWS, "column 'x': holds lists of texts; give lists of numbers"),
             ([{"a": 1}] * ROWS, "column 'x': Arrow type struct<a: int64> is not supported;"),
             ([b"\x00"] * ROWS, "column 'x': Arrow type binary is not supported; write it as text (a cast to string)"),
             ([1.0] * 4 + [None] * 8, "obs: NaN at row 4, column 'x' (episode named 3, step 4);"),
@@ -694,18 +694,58 @@ class TestSuccessorsOfMappedColumns:
         dataset = TransitionDataset.from_table(self.table(stem, start), mapping)
         assert (dataset.next_obs[0] / dataset.obs[0]).tolist() == [2.0] * 3
 
-    def test_without_numbers_are_taken_as_they_stand(self) -> None:
-        given = self.table()
-        given = {{"obs_0": "x", "obs_1": "y", "obs_2": "z"}.get(name, name): v for name, v in given.items()}
-        dataset = TransitionDataset.from_table(given, self.ENDS | {"obs": ["x", "y", "z"]})
-        assert (dataset.next_obs[0] / dataset.obs[0]).tolist() == [2.0] * 3
+    @pytest.mark.parametrize(
+        ("obs", "start"),
+        [
+            (["x", "y", "z"], 0),
+            (["s_2", "s_0", "s_1"], 1),
+            (["s_1", "v_0", "v_1"], 0),
+            (["obs_2", "obs_1"], 1),
+            (["s_0", "s_1"], 0),
+        ],
+        ids=["no numbers", "shifted", "two names", "shifted own", "some"],
+    )
+    def test_in_an_order_that_nothing_shows_are_asked_for(self, obs: list[str], start: int) -> None:
+        stem = obs[0].partition("_")[0] if "_" in obs[0] else "q"
+        given = self.table(stem, start) | {name: np.ones(ROWS) for name in ("x", "y", "z", "v_0", "v_1")}
+        assert "do not go with columns.obs" in refusal(given, self.ENDS | {"obs": obs})
+        mapping = self.ENDS | {"obs": obs, "next_obs": []}
+        assert TransitionDataset.from_table(given, mapping).obs_dim == len(obs)
+
+    @pytest.mark.parametrize("obs", [["s_1", "s_0"], ["s_1"], ["x", "y"], ["v", "x"], ["m", "observation"]])
+    def test_a_matrix_in_an_order_that_nothing_shows_is_asked_for(self, obs: list[str], tmp_path: Path) -> None:
+        given: dict[str, Any] = {
+            name: np.arange(ROWS) + 1.0 for name in ("s_0", "s_1", "x", "y", "v", "m", "observation")
+        }
+        given |= {"u": np.ones(ROWS), "r": np.ones(ROWS), "end": np.zeros(ROWS)}
+        given["next_observations"] = np.ones((ROWS, len(obs)))
+        np.savez(tmp_path / "log.npz", **given)
+        mapping = {"obs": obs, "actions": "u", "rewards": "r", "terminations": "end"}
+        with pytest.raises(DataError) as caught:
+            TransitionDataset.load(tmp_path / "log.npz", columns=mapping)
+        assert str(caught.value).endswith(
+            f"next_observations: nothing shows that it goes in the order of columns.obs ({', '.join(obs)}); if it does,"
+            " say so: columns: {next_obs: next_observations}, or {next_obs: []} to take it from the next row"
+        )
+        said = mapping | {"next_obs": "next_observations"}
+        assert TransitionDataset.load(tmp_path / "log.npz", columns=said).next_obs.shape == (ROWS, len(obs))
+
+    @pytest.mark.parametrize("obs", [["observations"], ["state"], ["s_0", "s_1"]])
+    def test_a_matrix_in_the_one_order_there_is(self, obs: list[str], tmp_path: Path) -> None:
+        given: dict[str, Any] = {name: np.ones((ROWS, 2 if len(obs) == 1 else 1)) for name in obs}
+        given |= {"u": np.ones(ROWS), "r": np.ones(ROWS), "end": np.zeros(ROWS), "x": np.ones(ROWS)}
+        given["next_observations"] = np.full((ROWS, 2), 2.0)
+        np.savez(tmp_path / "log.npz", **given)
+        mapping = {"obs": obs, "actions": "u", "rewards": "r", "terminations": "end"}
+        assert TransitionDataset.load(tmp_path / "log.npz", columns=mapping).next_obs[0].tolist() == [2.0, 2.0]
 
     @pytest.mark.parametrize("obs", [["obs_2", "r", "obs_0"], ["r", "obs_0", "obs_1"], ["obs_0", "obs_1", "r"]])
     def test_that_do_not_correspond_are_asked_for(self, obs: list[str]) -> None:
         message = refusal(self.table(), self.ENDS | {"obs": obs})
         assert message == (
             f"next_obs: columns next_obs_0 … next_obs_2 (3 columns) do not go with columns.obs ({', '.join(obs)}) by"
-            " their numbers; say which belong to it, in the same order: columns: {next_obs: …}"
+            " their numbers; say which belong to it, in the same order: columns: {next_obs: …}, or {next_obs: []} to"
+            " take it from the next row"
         )
 
     def test_observations_follow_mapped_successors(self) -> None:
@@ -751,7 +791,6 @@ class TestColumnsThatBearTheNameOfAField:
             ("timeout", "none", "truncations"),
             ("next_action", "call", "next_actions"),
             ("done", 55.5, "dones"),
-            ("next_observation", "wait", "next_obs"),
         ],
     )
     def test_can_be_left_alone(self, column: str, values: Any, field: str) -> None:
@@ -761,6 +800,18 @@ class TestColumnsThatBearTheNameOfAField:
         assert dataset.notes == (f"columns not used: {column}",)
         assert dataset.in_file is not None
         assert dataset.in_file.hints == ()
+
+    @pytest.mark.parametrize("column", ["terminations", "terminal"])
+    def test_terminations_can_be_left_alone(self, column: str) -> None:
+        given = {**table(), column: ["by hand"] * ROWS}
+        given.pop("end")
+        mapping = {key: name for key, name in MAPPING.items() if key != "terminations"}
+        dataset = TransitionDataset.from_table(given, mapping | {"terminations": []})
+        assert not dataset.terminations.any()
+        assert dataset.truncations.any()
+        assert dataset.notes[0] == f"columns not used: {column}"
+        del mapping["episode_ids"]
+        assert "lacks terminations (or episode_ids)" in refusal(given, mapping | {"terminations": []})
 
     def test_a_step_can_be_left_alone(self) -> None:
         given = table(t=np.arange(ROWS)[::-1])

@@ -88,6 +88,8 @@ def recognise(path: Path) -> str:
         raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
     for name, (signature, _) in _SIGNATURES.items():
         if start.startswith(signature) or (name == "hdf5" and has_user_block):
+            if name == "npz" and has_user_block and not is_zipfile(path):
+                continue
             if name == "npz" and not _is_array(start) and is_workbook(path):
                 raise DataError(WORKBOOK)
             if name == "npz" and path.suffix.lower() in _OF_SHEETS and not is_zipfile(path):
@@ -110,7 +112,7 @@ def _is_array(start: bytes) -> bool:
 def _with_nul(start: bytes) -> str | None:
     """What is said of a table with zero bytes in it, as a logger leaves behind that loses its power."""
     line = start.partition(b"\0")[0].count(b"\n") + 1
-    if line == 1 or not is_text(start.replace(b"\0", b"")):
+    if line == 1 or SIGNATURE in start or not is_text(start.replace(b"\0", b"")):
         return None
     return f"line {line} holds zero bytes, as of a recorder that lost its power; remove them: tr -d '\\000' < OLD > NEW"
 

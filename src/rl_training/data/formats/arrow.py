@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rl_training.data.checks import one_per_row
 from rl_training.data.formats.cells import ragged
 from rl_training.data.formats.limits import LONGEST_TEXT
 from rl_training.data.formats.raw import Columns, RawData
@@ -44,16 +45,27 @@ def check_type(name: str, kind: Any) -> None:
             inner = inner.storage_type
         elif types.is_list(inner) or types.is_large_list(inner) or types.is_fixed_size_list(inner):
             inner = inner.value_type
-            if types.is_dictionary(inner) or not (types.is_nested(inner) or _is_number(inner)):
+            if types.is_dictionary(inner) or not (types.is_nested(inner) or _is_number(inner) or _is_text(inner)):
                 raise DataError(f"column {name!r}: holds lists of {inner}; give lists of numbers")
         else:
             break
     inner = inner.value_type if types.is_dictionary(inner) else inner
-    text = types.is_string(inner) or types.is_large_string(inner) or types.is_string_view(inner)
-    if not (text or types.is_temporal(inner) or _is_number(inner)):
+    if not (_is_text(inner) or types.is_temporal(inner) or _is_number(inner)):
         is_bytes = types.is_binary(inner) or types.is_large_binary(inner) or types.is_fixed_size_binary(inner)
         way = "write it as text (a cast to string)" if is_bytes else "give numbers or lists of numbers"
         raise DataError(f"column {name!r}: Arrow type {shortened(str(kind))} is not supported; {way}")
+
+
+def is_texts(kind: Any) -> bool:
+    """Whether it is one of lists of texts."""
+    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)):
+        return False
+    inner = kind.value_type
+    return _is_text(inner.value_type if pa.types.is_dictionary(inner) else inner)
+
+
+def _is_text(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def _is_number(kind: Any) -> bool:
@@ -63,7 +75,7 @@ def _is_number(kind: Any) -> bool:
 
 
 def column_values(name: str, column: Any, *, tells_apart: bool = False) -> npt.NDArray[Any]:
-    """`[N]` numbers or text, or `[N, …]` of lists and tensors; nothing is NaN, in text None.
+    """`[N]` numbers or text, also of lists of one, or `[N, …]` of lists and tensors; nothing is NaN, in text None.
 
     tells_apart: it tells rows apart, and so keeps every digit.
     """
@@ -76,7 +88,7 @@ def column_values(name: str, column: Any, *, tells_apart: bool = False) -> npt.N
     if len(chunks) > 1 and not pa.types.is_dictionary(column.type):
         chunks = [pa.concat_arrays(chunks)]
     parts = [_values(name, chunk) for chunk in chunks or [pa.array([], column.type)]]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+    return np.asarray(one_per_row(parts[0] if len(parts) == 1 else np.concatenate(parts)))
 
 
 def _values(name: str, array: Any) -> npt.NDArray[Any]:
@@ -137,6 +149,8 @@ def _lists(name: str, array: Any) -> npt.NDArray[Any]:
             row = int(np.argmax(lengths != width))
             raise ragged(name, row, int(lengths[row]), width)
     inner = _values(name, array.flatten())
+    if inner.dtype.kind == "O" and width != 1:
+        raise DataError(f"column {name!r}: holds lists of texts; give lists of numbers, or one text per row")
     return inner.reshape(len(array), width, *inner.shape[1:])
 
 

@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.fields import FILE_NAME
 from rl_training.data.formats import csv_text
 from rl_training.data.formats.cells import BadCellsError, Faults
 from rl_training.data.formats.clocks import in_one
@@ -43,8 +42,8 @@ from rl_training.data.formats.labels import labels
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import first_of
 from rl_training.data.formats.plain_csv import is_plain
-from rl_training.data.formats.pointed_thousands import refuse_pointed
-from rl_training.data.formats.raw import Arrays, Columns, RawData, place_in, row_named
+from rl_training.data.formats.pointed_thousands import may_be_pointed
+from rl_training.data.formats.raw import Arrays, Columns, RawData, place_in
 from rl_training.data.formats.repeated_ids import NoEpisodeIdsError
 from rl_training.data.formats.reward_terms import doubts_on_units
 from rl_training.data.formats.tables import Plan, assemble
@@ -89,9 +88,9 @@ def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_
         for name in planned.columns
     }
     files = rows_by_file(paths, counts)
-    elsewhere = {*planned.as_written, *planned.flags, planned.step, FILE_NAME}
-    for name in (name for name in planned.columns if name not in elsewhere):
-        refuse_pointed(name, whole[name], partial(_cells_of, name, paths), partial(row_named, files))
+    for name in planned.measured if not any(layout.decimal_commas for layout in layouts) else ():
+        if may_be_pointed(whole[name], planned.words.get(name, {}).values()):
+            planned.points.look(name, _cells_of(name, paths), choices.missing_words)
 
     def written(name: str, row: int) -> str:
         place, file = place_in(files, row)

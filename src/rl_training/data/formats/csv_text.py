@@ -43,6 +43,7 @@ _BETWEEN_CHECKS = 2**26  # bytes unpacked from one look at the free memory to th
 _MOST_ABOVE = 50  # lines above the header that do not begin with #
 _MOST_REMARKS = 1_000  # lines that do
 _BEFORE, _BEHIND = (rf"(?:\$|€|£{more})".encode() for more in ("", "|%"))  # a number: its currency, or per cent
+_UNIT_ALONE = re.compile(r"""\s*\[[^][{}"',;|\t]+\](?!\s*,?\s*$)""")  # at the beginning of a line: `[s],[m]`
 _BLANK = "Zs"  # the kind that blanks are of in Unicode, those that do not break among them
 _POINT = re.compile(rb"(?:%b *)?[-+]?\d*\.\d+(?: *%b)?" % (_BEFORE, _BEHIND))
 _COMMA = re.compile(rb"(?:%b *)?[-+]?(?:\d*,(?:\d{1,2}|\d{4,})|0,\d+)(?: *%b)?" % (_BEFORE, _BEHIND))
@@ -106,7 +107,8 @@ def is_text(start: bytes) -> bool:
     if lines and all(_is_remark(line) or not line.strip() for line in lines):  # the table begins further down
         return b"\0" not in start
     first = next((line for line in lines if _fields(line) > 1 and not _is_remark(line)), lines[0] if lines else "")
-    if b"\0" in start or not first or first.lstrip()[:1] in ("{", "[", "<"):
+    named = _UNIT_ALONE.match(first) is not None and _fields(first) > 1  # and no list of JSON
+    if b"\0" in start or not first or (first.lstrip()[:1] in ("{", "[", "<") and not named):
         return False
     plain = "".join(" " if category(letter) == _BLANK else letter for letter in first.replace("\t", ""))
     return plain.isprintable() and _fields(first) > 1
@@ -159,6 +161,7 @@ def layout_of(path: Path) -> Layout:
     """Look at the first lines."""
     with open_bytes(path) as file:
         lines = _first_lines(file)
+        are_all = not file.read(1)
     with path.open("rb") as file:
         is_packed = file.read(2) == GZIP
     if not any(line.strip() for line in lines):
@@ -172,7 +175,11 @@ def layout_of(path: Path) -> Layout:
             way = "write what it holds, such as the name of a column, in one line"
             raise DataError(f'line {number + 1}: a quote (") is opened and not closed in the same line; {way}')
     if _is_remark(text) and above + 1 == len(lines) and separator not in text:
-        raise DataError("holds nothing but remarks (lines that begin with #)")
+        if are_all:
+            raise DataError("holds nothing but remarks (lines that begin with #)")
+        raise DataError(
+            f"its first {amount(len(lines), 'line')} are remarks (#), too many to look for a table behind them"
+        )
     names = [name.strip() for name in split(text, separator)]
     if not any(names):
         raise DataError(f"the first line must name the columns; it is {shown(shortened(text))}")

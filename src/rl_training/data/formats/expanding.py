@@ -14,6 +14,7 @@ from rl_training.reading_choices import Choices
 from rl_training.validation import shown
 
 _TIMES = ("timestamp", "timestamps", "time", "times", "date", "dates", "datetime", "timestep", "timesteps", "t")
+_NEEDED = set(REQUIRED_FIELDS) - {"terminations"}  # in place of which other ends may be told
 _MOST_PATTERNS = 200  # of one field, each held against every name
 
 
@@ -34,7 +35,7 @@ def checked_mapping(columns: Columns | None) -> dict[str, list[str]]:
             hint = meant or did_you_mean(str(key), known) or f"; fields are {', '.join(known)}"
             raise DataError(f"columns: no field {shown(key)}{hint}")
         wanted = [value] if isinstance(value, str) else list(value) if isinstance(value, Sequence) else []
-        may_lack = isinstance(value, list) and not value and slot_of(key) not in REQUIRED_FIELDS
+        may_lack = value == [] and slot_of(key) not in _NEEDED
         if not (wanted or may_lack) or not all(isinstance(name, str) for name in wanted):
             raise DataError(f"columns.{key}: must be a column's name or a list of names, got {shown(value)}")
         checked["new_obs" if wanted == ["new_obs"] else key] = wanted

@@ -13,6 +13,7 @@ from rl_training.validation import printable
 
 # What has a column for each of the other's, in the same order.
 _BESIDE = {"obs": "next_obs", "next_obs": "obs", "actions": "next_actions", "next_actions": "actions"}
+_FIRST = ("obs", "actions")  # of which none may be passed over; what comes next may be named anew by who maps it
 
 
 def plain(name: str) -> str:
@@ -37,6 +38,13 @@ def bearing(
     found = _named(free, given)
     holders = {slot_of(key): columns[0] for key, columns in found.items()}
     said = {FIELD_OF[key]: columns for key, columns in mapped.items() if FIELD_OF[key] in _BESIDE}
+    for key, (name,) in found.items():
+        beside = _BESIDE.get(FIELD_OF[key], "")
+        if beside in said and not _is_in_order(said[beside], beside, free):
+            raise DataError(
+                f"{name}: nothing shows that it goes in the order of columns.{beside} ({listed(said[beside])}); if it"
+                f" does, say so: columns: {{{FIELD_OF[key]}: {printable(name)}}}{_other_way(FIELD_OF[key])}"
+            )
     for key, columns in _numbered(free, notes, given, said).items():
         field = slot_of(key)
         if field in holders:
@@ -78,9 +86,7 @@ def _numbered(
     found: dict[str, tuple[str, ...]] = {}
     for stem, group in groups.items():
         beside = _BESIDE.get(FIELD_OF[stem], "")
-        # What comes next may well be named anew by who maps it; of what it follows, none may be passed over.
-        left = _numbers(free, beside) if beside in ("obs", "actions") else []
-        if beside in said and (following := _following(stem, group, said[beside], left)) is not None:
+        if beside in said and (following := _following(stem, group, said[beside], free)) is not None:
             notes.append(f"{stem} from {listed(following)}, in the order of {beside}")
             found[stem] = following
             continue
@@ -99,32 +105,55 @@ def _numbers(names: Iterable[str], field: str) -> list[int | None]:
     return [number if FIELD_OF.get(stem) == field else None for stem, number in split]
 
 
-def _following(
-    stem: str, group: Mapping[int, str], said: Sequence[str], left: Iterable[int | None]
-) -> tuple[str, ...] | None:
+def _following(stem: str, group: Mapping[int, str], said: Sequence[str], free: Iterable[str]) -> tuple[str, ...] | None:
     """Of a group of numbered columns, those with the numbers of the columns that were `said` to be the field beside
-    it, in that order: a successor in another order than its observation would be another state. left: the numbers of
-    those that were left out there.
+    it, in that order: a successor in another order than its observation would be another state. free: what nobody has
+    mapped.
 
-    None where its own order is all that there is to go by; refused where the two do not go together.
+    None where its own order is theirs as well; refused where nothing shows which belong together.
     """
-    beside, own_order = _BESIDE[FIELD_OF[stem]], sorted(group)
-    own, numbers = _numbers(said, beside), [split_number(plain(name))[1] for name in said]
-    is_own = None not in own
-    if is_own or len({split_number(plain(name))[0] for name in said}) == 1:
-        chosen = [number for number in numbers if number is not None]
-        if chosen == own_order:
-            return None
-        if len(set(chosen)) == len(said) and (set(chosen) <= group.keys() if is_own else sorted(chosen) == own_order):
-            return tuple(group[number] for number in chosen)
-    counted_on = is_own and own == sorted(number for number in own if number is not None)  # from another number
-    elsewhere = any(number is not None and own_order[place : place + 1] != [number] for place, number in enumerate(own))
-    if (elsewhere and not counted_on) or not group.keys().isdisjoint(left):
+    field = FIELD_OF[stem]
+    beside, own_order = _BESIDE[field], sorted(group)
+    left = [number for number in _numbers(free, beside) if number is not None] if beside in _FIRST else []
+    split = [split_number(plain(name)) for name in said]
+    numbers = [number for _, number in split if number is not None]
+    if len(set(numbers)) == len(said):
+        if None not in _numbers(said, beside):
+            is_theirs = set(numbers) <= group.keys() and (not left or group.keys() <= {*numbers, *left})
+        else:
+            is_theirs = len({stem for stem, _ in split}) == 1 and sorted(numbers) == own_order and not left
+        if is_theirs:
+            return None if numbers == own_order else tuple(group[number] for number in numbers)
+    if not _is_in_order(said, beside, free):
         raise DataError(
             f"{stem}: columns {range_of(_in_order(group))} do not go with columns.{beside} ({listed(said)}) by their"
-            f" numbers; say which belong to it, in the same order: columns: {{{FIELD_OF[stem]}: …}}"
+            f" numbers; say which belong to it, in the same order: columns: {{{field}: …}}{_other_way(field)}"
         )
     return None
+
+
+def _is_in_order(said: Sequence[str], field: str, free: Iterable[str]) -> bool:
+    """Whether columns that were said to be a field are in the one order that there can be: a column alone, or all of
+    one name, counted from 0 or 1, and none that bears the field's name was left out. free: what nobody has mapped.
+
+    Who says what comes next, beside a field that nobody mapped, has that one in mind.
+    """
+    split = [split_number(plain(name)) for name in said]
+    numbers = [number for _, number in split if number is not None]
+    if field not in _FIRST:
+        return numbers == sorted(numbers)
+    stems = {stem for stem, number in split if number is not None}
+    for name in map(plain, free):
+        stem, number = split_number(name)
+        if FIELD_OF.get(name if number is None else stem) == field or (number is not None and stem in stems):
+            return False
+    counted = [list(range(first, first + len(said))) for first in (0, 1)]
+    return len(said) == 1 or (len(stems) == 1 and numbers in counted)
+
+
+def _other_way(field: str) -> str:
+    """How to do without a field that was found by its name."""
+    return f", or {{{field}: []}} to take it from the next row" if field == "next_obs" else ""
 
 
 def _in_order(group: Mapping[int, str]) -> list[str]:

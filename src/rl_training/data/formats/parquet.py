@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rl_training.data.formats.arrow import check_type, column_values
+from rl_training.data.formats.arrow import check_type, column_values, is_texts
 from rl_training.data.formats.cells import Faults
 from rl_training.data.formats.folders import (
     blamed_on,
@@ -91,18 +92,31 @@ def _values(entry: Path, path: Path, footer: Footer, planned: Plan) -> Arrays:
     """The planned columns of one file, so that a bad cell is told by it. Of text every word is kept once: a few of
     them can stand in every row."""
     with _readable(entry, path), pq.ParquetFile(entry, read_dictionary=sorted(footer.texts)) as file:
-        table = file.read(columns=planned.columns)
+        schema = file.schema_arrow
+        in_lists = {name for name in planned.columns if name in schema.names and is_texts(schema.field(name).type)}
+        table = file.read(columns=[name for name in planned.columns if name not in in_lists])
         stored = set(table.column_names)
         found = {
-            name: column_values(name, table.column(name), tells_apart=name in planned.tell_apart)
+            name: _texts_in_lists(file, name)
+            if name in in_lists
+            else column_values(name, table.column(name), tells_apart=name in planned.tell_apart)
             if name in stored
-            else np.full(len(table), entry.name, object)
+            else np.full(footer.rows, entry.name, object)
             for name in planned.columns
         }
+        for name in planned.measured:
+            if found[name].dtype.kind == "O" and found[name].ndim == 1:
+                planned.points.look(name, found[name].tolist(), planned.choices.missing_words)
         faults = Faults()
         given = {name: faults.reading(planned.values, name, cells) for name, cells in found.items()}
         faults.refuse()
         return {name: labels(name, cells) if name in planned.labels else cells for name, cells in given.items()}
+
+
+def _texts_in_lists(file: Any, name: str) -> npt.NDArray[Any]:
+    """Group by group of the rows: pyarrow joins none of those in which every word is kept once."""
+    groups = [file.read_row_group(group, columns=[name]).column(name) for group in range(file.num_row_groups)]
+    return np.concatenate([column_values(name, group) for group in groups]) if groups else np.empty(0, object)
 
 
 @contextlib.contextmanager

@@ -43,6 +43,7 @@ from rl_training.data.formats.field_columns import bearing, slot_of
 from rl_training.data.formats.labels import labels
 from rl_training.data.formats.names import check_names, listed
 from rl_training.data.formats.plain_columns import plain_column
+from rl_training.data.formats.pointed_thousands import Points
 from rl_training.data.formats.raw import Arrays, Columns, Files, RawData, RewardParts, file_numbers
 from rl_training.data.formats.reward_terms import Term, doubts_on_sum, note_on_sum, summed, told, with_terms
 from rl_training.data.formats.row_order import Steps, in_order
@@ -74,8 +75,8 @@ class Plan:
     tells agents apart.
     reasons: the column whose text says why an episode ended. choices: what was said of its cells and rows.
     words: by column, the numbers that its words stand for, in small letters. terms: of rewards that are a sum of
-    columns. by_name: the field of each column that has one by its name alone, and can do without. times, signs: of what
-    is read so far.
+    columns. by_name: the field of each column that has one by its name alone, and can do without. times, signs, points:
+    of what is read so far.
     """
 
     fields: dict[str, tuple[str, ...]]
@@ -92,6 +93,7 @@ class Plan:
     by_name: Mapping[str, str] = field(default_factory=dict)
     times: Times = field(default_factory=Times, compare=False)
     signs: Signs = field(default_factory=Signs, compare=False)
+    points: Points = field(default_factory=Points, compare=False)
 
     @property
     def columns(self) -> list[str]:
@@ -120,6 +122,12 @@ class Plan:
     def flags(self) -> set[str]:
         """Columns that mark ends."""
         return {name for key, columns in self.fields.items() if FIELD_OF[key] in _FLAGS for name in columns}
+
+    @property
+    def measured(self) -> list[str]:
+        """Columns of numbers that are no flags, steps among them."""
+        others = self.flags | self.texts
+        return [name for name in self.columns if name not in others]
 
     @property
     def texts(self) -> set[str]:
@@ -255,6 +263,9 @@ def assemble(
         if len(agents) > 1:
             raise DataError(f"column {planned.agents!r}: rows of {len(agents)} agents; keep those of one")
     choices = planned.choices
+    for name in planned.measured:
+        if columns[name].dtype.kind in "OUT" and columns[name].ndim == 1:
+            planned.points.look(name, columns[name].tolist(), choices.missing_words)
     clock, steps, counted = _counted(planned, columns, written)
     require_dates(clock, choices)
     arrays, widths, parts = _fields(planned, columns)
@@ -278,7 +289,7 @@ def assemble(
     raw = RawData(
         ordered.arrays,
         described,
-        notes=(*planned.notes, *planned.signs.told(columns), *counted, *ordered.notes),
+        notes=(*planned.notes, *planned.signs.told(columns), *planned.points.told(), *counted, *ordered.notes),
         hints=planned.hints,
         rows=ordered.rows,
         columns=widths,

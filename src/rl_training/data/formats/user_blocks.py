@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
-_SMALLEST, _LARGEST = 512, 2**20  # bytes; each is twice as long as the one before
+_SMALLEST = 512  # bytes; each is twice as long as the one before
 _OF_MATLAB = b"MATLAB "  # whose arrays stand the other way round
 
 
@@ -15,8 +15,10 @@ def hdf5_begins(path: Path) -> int | None:
         start = file.read(max(len(SIGNATURE), len(_OF_MATLAB)))
         if start.startswith(SIGNATURE):
             return 0
-        place = _LARGEST * 2 if start.startswith(_OF_MATLAB) else _SMALLEST
-        while place <= _LARGEST and file.seek(place) == place and (there := file.read(len(SIGNATURE))):
+        if start.startswith(_OF_MATLAB):
+            return None
+        place = _SMALLEST
+        while file.seek(place) == place and (there := file.read(len(SIGNATURE))):
             if there == SIGNATURE:
                 return place
             place *= 2

@@ -216,7 +216,8 @@ def _parquet_blocks(path: Path, columns: Sequence[str]) -> Generator[_Block, Non
                     else "lists of several lengths"
                 )
                 raise DataError(f"column {column!r}: holds {what}, and is not read to its end")
-            with pq.ParquetFile(entry, read_dictionary=sorted(footer.texts), buffer_size=_BUFFER) as file:
+            texts = sorted(footer.texts.intersection(columns))
+            with pq.ParquetFile(entry, read_dictionary=texts, buffer_size=_BUFFER) as file:
                 _require(columns, file.schema_arrow.names)
                 for batch in file.iter_batches(batch_size=_BATCH, columns=list(columns)):
                     cells = [column_values(name, batch.column(name)).tolist() for name in columns]
