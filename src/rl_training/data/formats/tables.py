@@ -263,9 +263,6 @@ def assemble(
         if len(agents) > 1:
             raise DataError(f"column {planned.agents!r}: rows of {len(agents)} agents; keep those of one")
     choices = planned.choices
-    for name in planned.measured:
-        if columns[name].dtype.kind in "OUT" and columns[name].ndim == 1:
-            planned.points.look(name, columns[name].tolist(), choices.missing_words)
     clock, steps, counted = _counted(planned, columns, written)
     require_dates(clock, choices)
     arrays, widths, parts = _fields(planned, columns)
@@ -316,6 +313,9 @@ def _columns_of(planned: Plan, column: Callable[[str], npt.NDArray[Any]]) -> Arr
         for name in planned.columns
     }
     _check_lengths(columns)
+    for name in planned.measured:
+        if columns[name].dtype.kind in "OUT" and columns[name].ndim == 1:
+            planned.points.look(name, columns[name].tolist(), planned.choices.missing_words)
     return columns
 
 
