@@ -6,7 +6,6 @@ An algorithm whose training needs something of its own (returns, next actions, p
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -124,7 +123,7 @@ class Trainer:
             with closing(loop), graceful_signals(loop, lambda: loop.is_saving):
                 loop.run()
             note_between(loop.run_directory, loop.actor, parts.dataset)
-        return TrainResult(loop.run_directory, loop.actor, loop.snapshot(), loop.stop_status, loop.stop_reason)
+        return TrainResult(loop.run_directory, loop.actor, loop.last_snapshot(), loop.stop_status, loop.stop_reason)
 
     @own_torch_state()
     def assemble(self) -> Parts:
