@@ -57,6 +57,7 @@ from rl_training.runtime.progress import Progress, budget_of
 from rl_training.runtime.records import EVALUATION_METRICS
 from rl_training.runtime.rehearsal import first_rows, pace_of, rehearsed_metrics
 from rl_training.runtime.run_directory import RunDirectory
+from rl_training.runtime.run_ending import marking
 from rl_training.runtime.signals import graceful_signals
 from rl_training.runtime.sources import Source
 from rl_training.runtime.stored_experience import puts_prior_in_buffer
@@ -118,7 +119,7 @@ class Trainer:
         """Prepare, run the loop, report."""
         parts = self.assemble()
         run = self.open_run(parts)
-        with run.lock(is_new=self.run_directory is None), run.marking():
+        with run.lock(is_new=self.run_directory is None), marking(run):
             loop = self.build_loop(parts, run)
             with closing(loop), graceful_signals(loop, lambda: loop.is_saving):
                 loop.run()
