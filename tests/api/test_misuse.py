@@ -14,6 +14,8 @@ import pytest
 import rl_training
 from rl_training import BC, IQL, TransitionDataset, load_policy
 from rl_training.errors import CheckpointError, ConfigError, DataError, EnvironmentUnsupportedError, RLTrainingError
+from rl_training.runtime.callbacks import Callback
+from rl_training.runtime.loop import Loop
 from small_runs import files_under
 
 NOT_A_PATH = "path: must be a text or a pathlib.Path"
@@ -158,6 +160,16 @@ class TestWaysOut:
         assert said.endswith(
             "is finished at step 4; to go on, give a larger total_timesteps than that, such as learn(8)"
         )
+
+    def test_a_run_that_is_finished_before_its_first_step(self, data_file: Path, tmp_path: Path) -> None:
+        class Stops(Callback):
+            def on_start(self, loop: Loop) -> None:
+                loop.stop("nothing to do")
+
+        settings: dict[str, Any] = {"actor_hidden": [8], "runs_dir": str(tmp_path)}
+        model = BC(dataset=str(data_file), total_timesteps=4, **settings).learn(callback=Stops())
+        assert refusal(ConfigError, model.learn).endswith("such as learn(1)")
+        assert model.learn(1).policy.checkpoint.progress["steps"] == 1
 
     @pytest.mark.parametrize("wrong", [None, "0,0,0", {"speed": 1.0}, ["a", "b", "c"]])
     def test_what_is_no_observation(self, model: Any, wrong: Any) -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
-from rl_training.errors import CheckpointError, DivergenceError
+from rl_training.errors import CheckpointError, ConfigError, DivergenceError
 from rl_training.experiment import manager
 from rl_training.run_places import is_locked
-from rl_training.runtime import checkpoint_folder, checkpoint_writer
+from rl_training.runtime import checkpoint_folder, checkpoint_writer, run_directory, run_lock
 from rl_training.runtime import loop as the_loop
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.checkpoint import Checkpoint
@@ -112,6 +114,14 @@ def test_an_error_elsewhere_waits_for_it(data_file: Path, tmp_path: Path, monkey
     facts = manager.describe(tmp_path / "run")
     assert (facts["status"], facts["step"]) == ("failed", 6)
     assert manager.resume(tmp_path / "run").status == "finished"
+
+
+def test_a_save_for_every_save_is_refused(data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow_disk(monkeypatch, lambda step: time.sleep(0.1))
+    watches = Watches()
+    monkeypatch.setattr(watches, "on_checkpoint", lambda loop, path: loop.save())
+    with pytest.raises(ConfigError, match=r"^loop\.save: not in on_checkpoint, which it would call again; save in on_"):
+        train(small_config(data_file, tmp_path, checkpoint_interval=5), callbacks=[watches])
 
 
 def test_a_fault_of_the_thread_ends_the_run(data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,6 +252,86 @@ class TestCutOffWhileOneIsWritten:
         whole = train(small_config(data_file, tmp_path / "whole", checkpoint_interval=5))
         assert digest(resumed.actor.learner.state()) == digest(whole.actor.learner.state())
         assert resumed.run.steps() == whole.run.steps()
+
+    def test_a_long_wait_is_told_of_and_can_be_interrupted(
+        self, go: threading.Event, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path, writer = self.cut_off(data_file, tmp_path, monkeypatch)
+        monkeypatch.setattr(run_lock, "_PATIENCE_SECONDS", 0.0)
+
+        def interrupt(message: str, **_: object) -> None:
+            assert message.endswith(".lock: waiting for what a call that was cut off still writes")
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(warnings, "warn", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            manager.resume(path)
+        go.set()
+        writer.join()
+        assert not is_locked(path)
+
+    @pytest.mark.parametrize(
+        ("another", "told"),
+        [
+            (False, "was moved or removed since: what was saved"),
+            (True, "another run lies there by now; what was saved"),
+        ],
+    )
+    def test_a_folder_that_is_moved_meanwhile(
+        self,
+        another: bool,
+        told: str,
+        go: threading.Event,
+        data_file: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        path, _ = self.cut_off(data_file, tmp_path, monkeypatch)
+
+        def move() -> None:
+            path.rename(tmp_path / "moved")
+            if another:
+                shutil.copytree(tmp_path / "moved", path)
+            go.set()
+
+        threading.Timer(0.3, move).start()
+        with pytest.raises(CheckpointError, match=told):
+            manager.resume(path)
+        assert not is_locked(tmp_path / "moved")
+
+    def test_a_disk_that_takes_run_json_does_not_delay_it(
+        self, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """How it ended is written behind what is being written, and before anybody goes on."""
+        plain, go, began = run_directory.sync, threading.Event(), threading.Event()
+
+        def sync(path: Path) -> None:
+            if threading.current_thread().name == "checkpoint writer" and path.name.startswith(".run.json"):
+                began.set()
+                assert go.wait(20)
+            plain(path)
+
+        monkeypatch.setattr(run_directory, "sync", sync)
+        monkeypatch.setattr(the_loop, "_CUT_OFF_SECONDS", 0.0)
+
+        def cut(step: int) -> None:
+            if step == 8:
+                assert began.wait(20)
+                cuts.append(time.monotonic())
+                raise KeyboardInterrupt
+
+        cuts: list[float] = []
+        with pytest.raises(KeyboardInterrupt):
+            train(small_config(data_file, tmp_path, checkpoint_interval=5), callbacks=[Watches(cut)])
+        assert time.monotonic() - cuts[0] < 5
+        assert manager.describe(tmp_path / "run")["status"] == "running"
+        writers = [thread for thread in threading.enumerate() if thread.name in ("checkpoint writer", "run marker")]
+        go.set()
+        for writer in writers:
+            writer.join()
+        facts = manager.describe(tmp_path / "run")
+        assert (facts["status"], facts["step"]) == ("interrupted", 5)
+        assert manager.resume(tmp_path / "run").status == "finished"
 
     def test_what_comes_late_writes_nothing(
         self, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

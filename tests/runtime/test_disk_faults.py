@@ -8,11 +8,16 @@ import fcntl
 import io
 import os
 import resource
+import signal
 import subprocess
 import sys
+import threading
+import time
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -21,8 +26,10 @@ import yaml
 from rl_training.cli.main import main
 from rl_training.errors import CheckpointError
 from rl_training.experiment import manager
-from rl_training.runtime import run_lock
+from rl_training.run_places import is_locked
+from rl_training.runtime import run_directory, run_lock
 from rl_training.runtime.run_directory import RunDirectory
+from rl_training.runtime.run_ending import marking
 from rl_training.runtime.trainer import train
 from small_runs import digest, small_config, small_values
 
@@ -61,6 +68,22 @@ class Disk:
 
         monkeypatch.setattr(io, "open", open_file)
         monkeypatch.setattr(builtins, "open", open_file)
+        spend = self._spend
+
+        class Lock(run_lock.Held):
+            def __init__(self, run: Path) -> None:
+                spend()
+                super().__init__(run)
+
+            def write(self, data: Any) -> int:
+                try:
+                    spend()
+                except OSError:
+                    super().write(data[: len(data) // 2])
+                    raise
+                return super().write(data)
+
+        monkeypatch.setattr(run_lock, "Held", Lock)
 
     def _is_mine(self, file: Any) -> bool:
         return isinstance(file, str | Path) and str(file).startswith(self.folder)
@@ -182,11 +205,101 @@ with run_lock.held(Path(sys.argv[1])):
 """
 
 
-def test_a_child_that_let_go_of_the_lock_writes_nothing(tmp_path: Path) -> None:
+def in_a_child(do: Callable[[], object], seconds: float = 20.0) -> int:
+    """The exit code of a forked child that does this: 0 where nothing is raised, -9 where it hangs."""
+    child = os.fork()
+    if not child:
+        try:
+            do()
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    deadline = time.monotonic() + seconds
+    while not (ended := os.waitpid(child, os.WNOHANG))[0]:
+        if time.monotonic() > deadline:
+            os.kill(child, signal.SIGKILL)
+        time.sleep(0.01)
+    return os.waitstatus_to_exitcode(ended[1])
+
+
+def test_a_child_writes_nothing(tmp_path: Path) -> None:
+    def write() -> None:
+        with pytest.raises(OSError, match="only the process that holds the lock"):
+            run_lock.require_held(held, tmp_path)
+        with pytest.raises(CheckpointError, match="only the process that holds the lock"), run_lock.shared(held):
+            pass
+
     with run_lock.held(tmp_path) as held:
-        pass  # as a forked child closes the file
-    with pytest.raises(OSError, match="only the process that holds the lock"):
-        run_lock.require_held(held, tmp_path)
+        assert in_a_child(write) == 0
+    assert in_a_child(lambda: run_lock.require_held(held, tmp_path)) == 0  # nobody trains it any more
+
+
+def test_a_child_made_while_run_json_is_written_does_not_wait_for_it(
+    data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that writes it is none of the child's; nor does it keep the lock for the child."""
+    run = train(small_config(data_file, tmp_path)).run
+    began, go = threading.Event(), threading.Event()
+
+    def slow(path: Path) -> None:
+        began.set()
+        assert go.wait(20)
+
+    def end() -> None:
+        with pytest.raises(SystemExit), marking(run):
+            sys.exit()
+
+    with run.lock():
+        run.note(status="running")
+        monkeypatch.setattr(run_directory, "sync", slow)
+        writer = threading.Thread(target=lambda: run.note(noted=True))
+        writer.start()
+        assert began.wait(20)
+        try:
+            assert in_a_child(end, 5.0) == 0
+        finally:
+            go.set()
+            writer.join()
+    assert run.describe()["status"] == "running"
+
+
+class TestAnInterruptAsTheCallEnds:
+    """Ctrl-C may come at any line of Python."""
+
+    @pytest.fixture
+    def run(self, data_file: Path, tmp_path: Path) -> RunDirectory:
+        return train(small_config(data_file, tmp_path)).run
+
+    def test_the_lock_is_let_go_of(self, run: RunDirectory) -> None:
+        kept: list[BaseException] = []  # as a notebook keeps the last error, and all that was at work then
+        count = 0
+        while self.ends_by(run, count, kept):
+            assert not is_locked(run.path), f"event {count}"
+            with RunDirectory.open(run.path).lock():
+                count += 1
+        assert not is_locked(run.path)
+
+    def ends_by(self, run: RunDirectory, count: int, kept: list[BaseException]) -> bool:
+        """Whether an interrupt at event `count` after the last line under the lock was raised."""
+        seen = -1
+
+        def trace(frame: FrameType, event: str, arg: object) -> Any:
+            nonlocal seen
+            seen += 1
+            if seen == count:
+                raise KeyboardInterrupt
+            return trace
+
+        try:
+            with run.lock():
+                sys.settrace(trace)
+            sys.settrace(None)
+        except KeyboardInterrupt as error:
+            kept.append(error)
+        finally:
+            sys.settrace(None)
+        return seen >= count
 
 
 def test_a_living_process_holds_the_lock_and_a_dead_one_does_not(data_file: Path, tmp_path: Path) -> None:

@@ -254,6 +254,15 @@ class TestResume:
         manager.resume(tmp_path / "run", callbacks=[again])
         assert again.seen == 5
 
+    def test_a_memory_that_is_closed_at_the_end_is_kept_as_it_was_before(self, data_file: Path, tmp_path: Path) -> None:
+        class Writes(Remembers):
+            def on_end(self, loop: Loop) -> None:
+                self.memory = {"not a number": math.nan}
+
+        result = train(small_config(data_file, tmp_path), callbacks=[Writes({"written": 3})])
+        assert result.checkpoint.progress == result.run.load("last").progress
+        assert result.checkpoint.progress["callbacks"]["Writes"] == {"written": 3}
+
     @pytest.mark.parametrize(
         ("memory", "again"),
         [

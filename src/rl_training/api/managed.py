@@ -154,7 +154,7 @@ class ManagedAlgorithm:
         try:
             self._adopt(self._train(config, budget, callbacks))
         except manager.FinishedError as error:
-            error.args = (f"{error}, such as learn({2 * error.done})",)
+            error.args = (f"{error}, such as learn({max(2 * error.done, 1)})",)
             raise
         return self
 

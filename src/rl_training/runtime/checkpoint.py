@@ -183,7 +183,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint, *, in_run: bool = True) 
     sums = {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()}
     files[MANIFEST] = _json_bytes({"format": FORMAT, "files": sums})
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=not in_run, exist_ok=True)  # a run that was moved is not made anew
         with _in_run(path) if in_run else workplace(path) as temporary:
             _write_directory(path, files, temporary)
     except OSError as error:

@@ -69,7 +69,7 @@ class Loop:
         self.stop_reason: str | None = None
         self.stop_status = "finished"
         self.steps_per_second: float | None = None  # over the last log interval
-        self._is_ending = False
+        self._is_ending = self._is_announcing = False
         self._writer = writer
         self._saved: object = None  # where the run stood at its last checkpoint
         self._held: Checkpoint | None = None  # this very step, while the device works ahead of it
@@ -263,6 +263,8 @@ class Loop:
 
     def save(self) -> None:
         """Begin a checkpoint of this very step, in which every member is sound."""
+        if self._is_announcing:  # else every checkpoint would be the reason of another
+            raise ConfigError("loop.save: not in on_checkpoint, which it would call again; save in on_progress")
         if self._held is None:
             self._settle()
             self._report(self.guard.look_at_metrics(self.engine.peek_metrics(), self._clock[0], is_part=True))
@@ -297,16 +299,25 @@ class Loop:
     def _announce(self, written: Path | None) -> None:
         """Tell of a checkpoint that is safely on disk."""
         if written is not None:
-            self._tell("on_checkpoint", written)
+            self._is_announcing = True
+            try:
+                self._tell("on_checkpoint", written)
+            finally:
+                self._is_announcing = False
 
     def snapshot(self) -> Checkpoint:
         """The run at this very step. Its tensors are the live ones."""
+        self._progress_told()
+        return self.last_snapshot()
+
+    def last_snapshot(self) -> Checkpoint:
+        """The same with what the last one has of callbacks, which may be good for nothing after `on_end`."""
         sums, self.progress.metric_counts = self.engine.metric_state()
         return Checkpoint(
             self.config,
             self.spaces,
             self.actor.transforms,
-            self._progress_told(),
+            asdict(self.progress),
             self.actor.learner.state(),
             sums,
             self.engine.source.state(),

@@ -15,14 +15,14 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rl_training import yaml_dialect
 from rl_training.data.formats.atomic import remove, sync
-from rl_training.errors import CheckpointError, DivergenceError
+from rl_training.errors import CheckpointError
 from rl_training.paths import leading_to
 from rl_training.run_places import CHECKPOINTS, DESCRIPTION, TEMPORARY, other_runs, run_folder_of, what_it_is
 from rl_training.runtime import checkpoint_folder, new_runs, run_lock
@@ -83,34 +83,25 @@ class RunDirectory:
             raise CheckpointError(f"{path}: {what_it_is(path)}{other_runs(path)}")
         return cls(path)
 
-    @contextmanager
-    def lock(self, *, is_new: bool = False) -> Iterator[None]:
-        """Keep other processes from training this run; the lock dies with the process that holds it. is_new: nobody
-        has trained it yet, or it is refused."""
+    def lock(self, *, is_new: bool = False) -> AbstractContextManager[Any]:
+        """Keep other processes from training this run until the context ends; the lock dies with the process that holds
+        it. is_new: nobody has trained it yet, or it is refused."""
         if self._lock is not None and self._lock.is_in_session:
-            yield
-            return
-        with run_lock.held(self.path) as lock:
+            return nullcontext()
+        lock = run_lock.held(self.path)
+        try:
             if is_new:
                 self._require_untrained()
-            self._lock = lock
-            yield
+        except BaseException:
+            lock.close()
+            raise
+        self._lock = lock
+        return lock
 
     def _require_untrained(self) -> None:
         """Another process may have trained a run since this one made it, before it held the lock."""
         if self.describe().get("status") != "running" or self._records["timing"].read():
             raise CheckpointError(f"{self.path}: another process has trained it meanwhile; resume it, or choose a name")
-
-    @contextmanager
-    def marking(self) -> Iterator[None]:
-        """Have run.json say how the run ended where it did not come to its end; a refused resume ends nothing."""
-        try:
-            yield
-        except BaseException as error:
-            with suppress(CheckpointError):  # a full disk must not hide what went wrong
-                if self.describe().get("status") == "running":
-                    self.note(**how_it_ended(error))
-            raise
 
     # What happens -----------------------------------------------------------------------------------------------
 
@@ -202,6 +193,11 @@ class RunDirectory:
         """Change entries of run.json."""
         with run_lock.shared(self._lock), self._noting:
             self._write_json("run.json", {**self.describe(), **changes})
+
+    @property
+    def is_noting(self) -> bool:
+        """Whether a thread is about to change run.json."""
+        return self._noting.locked()
 
     def budgets(self, progress: Progress, checkpoint: Checkpoint | None) -> dict[str, Any]:
         """An entry for run.json: where the budget was changed on the way to `progress`, from what and to what."""
@@ -363,7 +359,7 @@ class RunDirectory:
     @contextmanager
     def _writing(self, name: str) -> Iterator[None]:
         try:
-            if self._lock is not None and not self._lock.is_free.is_set():
+            if self._lock is not None:
                 run_lock.require_held(self._lock, self._place)
             yield
         except OSError as error:
@@ -387,12 +383,3 @@ def run_of(place: Path | None) -> RunDirectory | None:
     """The run that a policy was loaded from, be it by one of its checkpoints."""
     folder = None if place is None else run_folder_of(place)
     return None if folder is None else RunDirectory.open(folder)
-
-
-def how_it_ended(error: BaseException) -> dict[str, str]:
-    """The status of a run that an error ended, and the reason."""
-    if isinstance(error, KeyboardInterrupt):
-        return {"status": "interrupted", "reason": str(error) or "cut off"}
-    if isinstance(error, DivergenceError):
-        return {"status": "diverged", "reason": str(error)}
-    return {"status": "failed", "reason": f"{type(error).__name__}: {error}"}

@@ -8,8 +8,9 @@ import os
 import platform
 import threading
 import time
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from io import FileIO
 from pathlib import Path
 
@@ -19,90 +20,105 @@ from rl_training.run_places import CHECKPOINTS, DESCRIPTION, LOCK
 from rl_training.runtime.checkpoint import reason
 
 _GLANCES, _GLANCE_SECONDS = 4, 0.05  # a list of runs that looks at the lock holds it for an instant
+_PATIENCE_SECONDS = 3.0  # what is waited for longer is told of
+_NO_CHILD = "only the process that holds the lock writes there, no child of it"
 
 
-class Held:
-    """The locked file, the folder it was locked in, and who is at work under it: the call that took it, until it ends,
-    and its threads that write, though the call was cut off before."""
+class Held(FileIO):
+    """The locked file. The system keeps the lock until the last descriptor of it is closed: the call's own, and one of
+    each thread that writes, though the call was cut off before. Nothing has to count them, and as a context this is
+    closed without a line of Python, between which a signal could come."""
 
-    def __init__(self, file: FileIO, folder: os.stat_result) -> None:
-        self.file, self.folder = file, folder
-        self.place = os.fstat(file.fileno())
-        self.is_in_session = True  # the call that took it has not ended
-        self.is_free = threading.Event()
-        self.counting = threading.Lock()
-        self._owner, self._holders = threading.current_thread(), 1
+    def __init__(self, run: Path) -> None:
+        self.folder = run.stat()  # that it was locked in
+        super().__init__(run / LOCK, "a+", opener=open_plain)
+        self.place = os.fstat(self.fileno())
+        self.is_of_parent = False  # this process is a child of the one that holds it
+        self._owner = threading.current_thread()
+        self._shares: dict[threading.Thread, FileIO] = {}
 
-    def join(self) -> bool:
-        """Have this thread write under it; false in the one that took it, which does so anyway."""
-        if threading.current_thread() is self._owner:
-            return False
-        with self.counting:
-            if not self._holders:  # another may have the lock by now
-                raise CheckpointError(f"{self.file.name}: the call that trained this run has ended; nothing is written")
-            self._holders += 1
-        return True
+    @property
+    def is_in_session(self) -> bool:
+        """Whether the call that took it has not ended."""
+        return not self.closed
 
-    def end_session(self) -> None:
-        """The call that took it ends."""
-        self.is_in_session = False
-        self.leave()
+    @property
+    def is_free(self) -> bool:
+        """Whether nobody in this process is at work under it."""
+        return self.closed and all(share.closed for share in list(self._shares.values()))
 
-    def leave(self) -> None:
-        """Be done; the last one lets the lock go."""
-        with self.counting:
-            self._holders -= 1
-            if self._holders:
-                return
-        _HELD.discard(self)
-        self.file.close()
-        self.is_free.set()
+    def share(self) -> FileIO | None:
+        """What keeps the lock for this thread until it is closed; none where something does so anyway."""
+        me = threading.current_thread()
+        if me is self._owner or ((mine := self._shares.get(me)) is not None and not mine.closed):
+            return None
+        with _SHARING:
+            try:
+                share = FileIO(os.dup(self.fileno()))
+            except (ValueError, OSError) as error:
+                if isinstance(error, OSError) and not self.closed:
+                    raise CheckpointError(f"{self.name}: cannot be locked ({error.strerror})") from error
+            else:
+                if not self.closed:  # until here, so that what was copied was its own
+                    open_ones = {thread: share for thread, share in self._shares.items() if not share.closed}
+                    self._shares = {**open_ones, me: share}
+                    return share
+                share.close()
+        raise CheckpointError(f"{self.name}: the call that trained this run has ended; nothing is written")
+
+    def let_go(self) -> None:
+        """In a child of this process, which would keep the lock after the death of its parent."""
+        self.is_of_parent = not self.is_free
+        for file in (self, *self._shares.values()):
+            file.close()
 
 
 _HELD: set[Held] = set()  # what this process has locked
+_SHARING = threading.Lock()  # no child is made meanwhile: it would have a descriptor that nobody has written down
 
 
-@contextmanager
-def held(run: Path) -> Iterator[Held]:
-    """Hold the lock of a run, which the system takes from a process that dies; refused where another holds it."""
+def held(run: Path) -> Held:
+    """Take the lock of a run, which the system takes from a process that dies; refused where another holds it."""
     _require_own_checkpoints(run)
+    _HELD.difference_update([held for held in _HELD if held.is_free])
     try:
         # Without a buffer: nothing is left to be written, and to fail, as it is closed.
-        file = open(run / LOCK, "ab+", buffering=0, opener=open_plain)  # noqa: SIM115
+        held = Held(run)
     except OSError as error:
         raise CheckpointError(f"{run / LOCK}: cannot be written ({reason(error, run)})") from error
     try:
-        _await_writers(file)
-        _lock(file, run)
-        held = Held(file, run.stat())
+        _await_writers(held)
+        _lock(held, run)
+        require_held(held, run)
+    except OSError as error:
+        held.close()
+        raise CheckpointError(f"{run / LOCK}: cannot be locked ({reason(error, run)})") from error
     except BaseException:
-        file.close()
+        held.close()
         raise
     _HELD.add(held)
-    try:
-        yield held
-    finally:
-        held.end_session()
+    return held
 
 
 @contextmanager
 def shared(held: Held | None) -> Iterator[None]:
     """Write to the end under the lock, if there is one, though the call that took it may end before; refused where it
-    has ended."""
-    has_joined = held is not None and held.join()
-    try:
+    has ended, and in a child of the process."""
+    if held is not None and held.is_of_parent:
+        raise CheckpointError(f"{held.name}: {_NO_CHILD}")
+    with (held and held.share()) or nullcontext():
         yield
-    finally:
-        if held is not None and has_joined:
-            held.leave()
 
 
-def _await_writers(file: FileIO) -> None:
+def _await_writers(mine: Held) -> None:
     """Let this process end what it still writes for a call that was cut off: who goes on then has that checkpoint."""
-    place = os.fstat(file.fileno())
+    began, is_told = time.monotonic(), False
     for held in list(_HELD):
-        if not held.is_in_session and os.path.samestat(held.place, place):
-            held.is_free.wait()
+        while not (held.is_in_session or held.is_free) and os.path.samestat(held.place, mine.place):
+            time.sleep(_GLANCE_SECONDS)
+            if not is_told and time.monotonic() > began + _PATIENCE_SECONDS:
+                is_told = True
+                warnings.warn(f"{mine.name}: waiting for what a call that was cut off still writes", stacklevel=2)
 
 
 def _require_own_checkpoints(run: Path) -> None:
@@ -117,12 +133,14 @@ def _require_own_checkpoints(run: Path) -> None:
 
 def require_held(held: Held, run: Path) -> None:
     """Refuse to write where the folder that was locked no longer lies: another run may have its name by now."""
-    if held.file.closed:
-        raise OSError(errno.EBADF, "only the process that holds the lock writes there, no child of it")
+    if held.is_of_parent:
+        raise OSError(errno.EBADF, _NO_CHILD)
+    if held.is_free:  # nobody trains it any more
+        return
     if not os.path.samestat(held.folder, run.stat()):
         raise OSError(errno.ESTALE, "another run lies there by now; what was saved is where this one was moved to")
     with suppress(FileNotFoundError):  # one that somebody has removed keeps nobody from writing
-        if not os.path.samestat(os.fstat(held.file.fileno()), (run / LOCK).stat()):
+        if not os.path.samestat(held.place, (run / LOCK).stat()):
             raise OSError(errno.EBUSY, f"{LOCK} was removed, and another process trains this run by now")
 
 
@@ -163,11 +181,10 @@ def _lock_soon(file: FileIO) -> None:
 
 
 def _let_go() -> None:
-    """A child of this process would keep the lock after the death of its parent."""
+    _SHARING.release()
     for held in _HELD:
-        held.file.close()
-        held.counting = threading.Lock()  # a thread that the child does not have may hold the other
+        held.let_go()
     _HELD.clear()
 
 
-os.register_at_fork(after_in_child=_let_go)
+os.register_at_fork(before=_SHARING.acquire, after_in_parent=_SHARING.release, after_in_child=_let_go)

@@ -23,7 +23,8 @@ from rl_training.errors import CheckpointError
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.evaluation import Evaluation
 from rl_training.runtime.records import EVALUATION_METRICS
-from rl_training.runtime.run_directory import RunDirectory, how_it_ended
+from rl_training.runtime.run_directory import RunDirectory
+from rl_training.runtime.run_ending import how_it_ended
 from rl_training.validation import shortened, shown
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ An algorithm whose training needs something of its own (returns, next actions, p
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -58,6 +57,7 @@ from rl_training.runtime.progress import Progress, budget_of
 from rl_training.runtime.records import EVALUATION_METRICS
 from rl_training.runtime.rehearsal import first_rows, pace_of, rehearsed_metrics
 from rl_training.runtime.run_directory import RunDirectory
+from rl_training.runtime.run_ending import marking
 from rl_training.runtime.signals import graceful_signals
 from rl_training.runtime.sources import Source
 from rl_training.runtime.stored_experience import puts_prior_in_buffer
@@ -119,12 +119,12 @@ class Trainer:
         """Prepare, run the loop, report."""
         parts = self.assemble()
         run = self.open_run(parts)
-        with run.lock(is_new=self.run_directory is None), run.marking():
+        with run.lock(is_new=self.run_directory is None), marking(run):
             loop = self.build_loop(parts, run)
             with closing(loop), graceful_signals(loop, lambda: loop.is_saving):
                 loop.run()
             note_between(loop.run_directory, loop.actor, parts.dataset)
-        return TrainResult(loop.run_directory, loop.actor, loop.snapshot(), loop.stop_status, loop.stop_reason)
+        return TrainResult(loop.run_directory, loop.actor, loop.last_snapshot(), loop.stop_status, loop.stop_reason)
 
     @own_torch_state()
     def assemble(self) -> Parts:
