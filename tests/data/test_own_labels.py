@@ -73,6 +73,9 @@ class TestColumns:
         other = fields()["next_obs"].set_axis(["y", "z"], axis=1)
         said = refusal(lambda: TransitionDataset.from_dict(fields(next_obs=other)))
         assert said == "next_obs: columns are y, z, and those of obs x, y; give the same"
+        rows = [row for _, row in fields()["next_obs"][["y", "x"]].iterrows()]
+        said = refusal(lambda: TransitionDataset.from_dict(fields(next_obs=rows)))
+        assert said == "next_obs: columns are y, x, and those of obs x, y; give the same"
         named = fields()["next_obs"].set_axis(["next_x", "next_y"], axis=1)
         assert (TransitionDataset.from_dict(fields(next_obs=named)).next_obs[:, 0] == X + 1).all()
 

@@ -57,7 +57,7 @@ def _columns_in_order(name: str, after: Any, other: str, before: Any) -> Any:
     own, known = _columns(after), _columns(before)
     if own is None or known is None or own == known:
         return after
-    if sorted(map(repr, own)) == sorted(map(repr, known)) and len(set(own)) == len(own):
+    if hasattr(after, "iloc") and len(set(own)) == len(own) == len(known) and set(own) == set(known):
         return after[known]
     if any(one != two and (one in known or two in own) for one, two in zip(own, known, strict=False)):
         raise DataError(f"{name}: columns are {_listed(own)}, and those of {other} {_listed(known)}; give the same")
@@ -65,6 +65,9 @@ def _columns_in_order(name: str, after: Any, other: str, before: Any) -> Any:
 
 
 def _columns(value: Any) -> list[Hashable] | None:
+    """The labels of a DataFrame's columns, or of the first of a list of its rows; none of anything else."""
+    if isinstance(value, list | tuple) and value and hasattr(value[0], "iloc") and hasattr(value[0], "index"):
+        return list(value[0].index)
     return list(value.columns) if hasattr(value, "iloc") and hasattr(value, "columns") else None
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from rl_training import __version__
 from rl_training.data.fields import FIELD_OF
 from rl_training.data.kept_reasons import pack, unpack
+from rl_training.option_words import NAMED_ALONE
 from rl_training.paths import in_shell, is_there
 from rl_training.reading_choices import Period, is_said
 from rl_training.time_features import names_of
@@ -199,8 +200,13 @@ def reward_columns(columns: Any) -> list[str]:
 
 
 def _choices(options: Mapping[str, Any]) -> str:
-    said = ", ".join(f"{printable(name)}: {_value(value)}" for name, value in options.items())
+    said = ", ".join(f"{_key(name)}: {_value(value)}" for name, value in options.items())
     return f"with {said}" if said else "as they stand"
+
+
+def _key(name: str) -> str:
+    """The name of an option, or what else a file has in its place."""
+    return name if name in NAMED_ALONE else printable(name)
 
 
 def _is_text(value: Any) -> bool:
@@ -211,7 +217,7 @@ def _value(value: Any) -> str:
     """An option as it is read: `(obs: x, y; rewards: cost)` of one with parts."""
     if not isinstance(value, Mapping):
         return _plain(value)
-    return f"({'; '.join(f'{printable(str(name))}: {_listed(part)}' for name, part in value.items())})"
+    return f"({'; '.join(f'{_key(str(name))}: {_listed(part)}' for name, part in value.items())})"
 
 
 def _listed(part: Any) -> str:
