@@ -175,6 +175,7 @@ def _robot_table(path: Path) -> None:
     _log(path)
     header, rest = path.read_text().split("\n", 1)
     names = {"obs_0": "x", "obs_1": "y", "obs_2": "z", "actions_0": "u", "actions": "u"}
+    names |= {f"next_obs_{place}": f"{name}2" for place, name in enumerate("xyz")}
     kept = [names.get(column, column) for column in header.strip().split(",")]
     assert {"x", "y", "z", "u"} <= {*kept}, header
     path.write_text(",".join(kept) + "\n" + rest)

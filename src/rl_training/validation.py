@@ -97,7 +97,12 @@ def shortened(text: str, longest: int = _SHOWN) -> str:
 def printable(name: str) -> str:
     """A name for a message: short, with nothing in it that a terminal would obey, and in quotes where it reads as an
     option."""
-    return shortened(name) if name.isprintable() and not needs_quotes(name) else shown(name)
+    return escaped(name) if not needs_quotes(name) else shown(name)
+
+
+def escaped(text: str) -> str:
+    """A text that is no name, for a place of its own in a message: short, with nothing that a terminal would obey."""
+    return shortened(text) if text.isprintable() else shown(text)
 
 
 @dataclass(frozen=True)

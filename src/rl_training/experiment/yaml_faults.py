@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from rl_training.experiment.yaml_lines import Line, Scanner
-from rl_training.validation import printable
+from rl_training.validation import escaped
 from rl_training.yaml_dialect import NO_BLANK, ODD_BLANKS, read
 
 # What to do about some of the parser's complaints.
@@ -67,7 +67,7 @@ def _faults(lines: Sequence[str]) -> Iterator[_Fault]:
             yield from _misplaced(line, above)
             above = [*(other for other in above if other.indent < line.indent), line]
         elif (meant := _meant(line.text)) is not None:
-            way = f"write {line.shown} as `{printable(meant)}`"
+            way = f"write {line.shown} as `{escaped(meant)}`"
             yield _Fault(line.number, way if _reads_alone(meant) else f"{line.shown}: look at its quotes and brackets")
     yield from _not_closed(scanner)
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from rl_training.validation import printable
+from rl_training.validation import escaped
 
 _REST = {  # of what stands in quotes, with the closing one
     "'": re.compile(r"(?:[^']|'')*+'"),
@@ -27,7 +27,7 @@ class Line(NamedTuple):
 
     @property
     def shown(self) -> str:
-        return f"line {self.number} `{printable(self.text)}`"
+        return f"line {self.number} `{escaped(self.text)}`"
 
 
 class Opened(NamedTuple):
