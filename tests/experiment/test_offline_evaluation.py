@@ -88,6 +88,16 @@ class TestDoubts:
     def test_most_of_the_weight_behind_the_cuts(self) -> None:
         (said,) = doubts(fitted(behind=np.full(20, 0.8)), 0, 0.0)
         assert said.startswith("80% of an episode's discounted weight lies behind its cut")
+
+    def test_what_the_data_forbid_is_the_one_reason_and_ends_the_fits(self) -> None:
+        """More updates would be advised in vain: the fit is refused whatever it comes to."""
+        moving = np.linspace(0.0, -50.0, 60).reshape(10, 3, 2)
+        assert unsettled(fitted(course=moving))
+        cut = fitted(course=moving, behind=np.full(20, 0.8))
+        assert not unsettled(cut)
+        (said,) = doubts(cut, 0, 0.5)
+        assert "lies behind its cut" in said
+        assert said.updates is None
         assert said.endswith("a smaller --gamma")
         assert (said.updates, said.nearer) == (None, True)
 
